@@ -75,7 +75,7 @@ class Environment:
         return {"device": types.DEVICE}
 
 
-def _environment(attribute: Type, *functions: Function, is_newer: bool) -> Environment:
+def _environment(attribute: Type, *functions: Function, has_lists: bool, is_newer: bool) -> Environment:
     nested = map_of(types.STRING, map_of(types.STRING, attribute))
     return Environment(
         functions=merged((*_LIBRARIES, functions)),
@@ -86,16 +86,20 @@ def _environment(attribute: Type, *functions: Function, is_newer: bool) -> Envir
             "capacity": map_of(types.STRING, map_of(types.STRING, types.QUANTITY)),
         },
         attribute=attribute,
-        has_list_attributes=is_newer,
+        has_list_attributes=has_lists,
         checks_optionals=is_newer,
         has_later_costs=is_newer,
     )
 
 
-KUBERNETES_1_36: Final = _environment(types.ANY, lists.INCLUDES_FEW, lists.UNLIMITED_RANGE, is_newer=False)
-KUBERNETES_1_37: Final = _environment(types.DYN, lists.INCLUDES, lists.LIMITED_RANGE, is_newer=True)
+_FUNCTIONS_1_36 = lists.INCLUDES_FEW, lists.UNLIMITED_RANGE
+KUBERNETES_1_36: Final = _environment(types.ANY, *_FUNCTIONS_1_36, has_lists=False, is_newer=False)
+KUBERNETES_1_36_WITH_LISTS: Final = _environment(types.DYN, *_FUNCTIONS_1_36, has_lists=True, is_newer=False)
+KUBERNETES_1_37: Final = _environment(types.DYN, lists.INCLUDES, lists.LIMITED_RANGE, has_lists=True, is_newer=True)
 
 
 def environment_of(release: Release) -> Environment:
     """Return the environment of a release."""
-    return KUBERNETES_1_37 if release.selects_by_list_attributes else KUBERNETES_1_36
+    if release.selects_by_list_attributes:
+        return KUBERNETES_1_37
+    return KUBERNETES_1_36_WITH_LISTS if release.has("DRAListTypeAttributes") else KUBERNETES_1_36

@@ -15,7 +15,7 @@ from kscheduler.api.objects import Pod, PodExtendedResourceClaimStatus
 from kscheduler.client.protocol import Client, PodStatusPatch
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.times import rfc3339, unix_seconds
-from kscheduler.client.write_permission import WritePermission, not_leading
+from kscheduler.client.write_permission import WritePermission
 from kscheduler.client.written_claims import WrittenClaims
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError
@@ -57,9 +57,7 @@ class ClaimWriter(ClaimWrites):
         return await self._client.get_resource_claim(claim.metadata.namespace, claim.metadata.name)
 
     async def create(self, claim: ResourceClaim) -> ResourceClaim:
-        if not self._permission.may_write():
-            what = f"a claim for the extended resources of {claim.metadata.generate_name}"
-            raise not_leading(f"{what} is not created")
+        self._permission.check("a claim for the extended resources of %s is not created", claim.metadata.generate_name)
         return await self._client.create_resource_claim(claim)
 
     async def patch(self, claim: ResourceClaim, patch: dict[str, object]) -> ResourceClaim:
@@ -69,9 +67,8 @@ class ClaimWriter(ClaimWrites):
         return await self._patch(claim, {STATUS: patch}, STATUS)
 
     async def _patch(self, claim: ResourceClaim, patch: dict[str, object], subresource: str) -> ResourceClaim:
-        if not self._permission.may_write():
-            raise not_leading(f"resource claim {claim.key} is not written")
         metadata = claim.metadata
+        self._permission.check("resource claim %s/%s is not written", metadata.namespace, metadata.name)
         written = await self._client.patch_resource_claim(
             metadata.namespace, metadata.name, metadata.resource_version, patch, subresource=subresource
         )
@@ -79,19 +76,20 @@ class ClaimWriter(ClaimWrites):
         return written
 
     async def release(self, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
-        self._permission.check(f"resource claim {claim.key} is not released")
         metadata = claim.metadata
+        self._permission.check("resource claim %s/%s is not released", metadata.namespace, metadata.name)
         return await self._client.release_resource_claim(
             metadata.namespace, metadata.name, metadata.uid, pod.metadata.uid
         )
 
     async def delete(self, claim: ResourceClaim) -> None:
-        self._permission.check(f"resource claim {claim.key} is not deleted")
-        await self._client.delete_resource_claim(claim.metadata.namespace, claim.metadata.name)
+        metadata = claim.metadata
+        self._permission.check("resource claim %s/%s is not deleted", metadata.namespace, metadata.name)
+        await self._client.delete_resource_claim(metadata.namespace, metadata.name)
 
     async def set_pod_claim(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
-        if not self._permission.may_write():
-            raise not_leading(f"the claim of pod {pod.key} is not written")
+        metadata = pod.metadata
+        self._permission.check("the claim of pod %s/%s is not written", metadata.namespace, metadata.name)
         await self._client.patch_pod_status(pod, PodStatusPatch(extended_resource_claim_status=status))
 
     # --- work beside the scheduling cycles ---

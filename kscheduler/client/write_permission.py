@@ -34,10 +34,14 @@ class WritePermission:
         """Return True if a write may be sent now."""
         return self.elected is None or self.elected.is_leader
 
-    def check(self, what: str) -> None:
-        """Raise NotLeading unless a write may be sent now; `what` begins its message and tells what is not done."""
-        if not self.may_write():
-            raise not_leading(what)
+    def check(self, what: str, *parts: object) -> None:
+        """Raise NotLeading unless a write may be sent now.
+
+        `what` begins its message and tells what is not done; `parts` take the place of its `%s` when it is needed.
+        """
+        elected = self.elected  # as `may_write`, without its call for each write
+        if elected is not None and not elected.is_leader:
+            raise not_leading(what % parts if parts else what)
 
 
 def not_leading(what: str) -> NotLeading:

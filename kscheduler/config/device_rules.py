@@ -18,6 +18,7 @@ class DeviceRules:
     limit_counts_whole_claims: bool = False  # the limit of results is checked, and named, by claim, not by request
     all_leaves_out_used_up: bool = False  # All means the devices that have enough capacity left, not all that match
     distinct_by_request: bool = False  # distinctAttribute remembers one value for each request, not for each device
+    widens_matched_lists: bool = True  # a device that is given back no longer narrows the values that lists must share
     # Capacity.
     impossible_amounts_fail: bool = True  # negative amounts and those beyond int64 end the cycle
     rounds_to_binary_format: bool = False  # rounded amounts are in BinarySI, not in the format of the step
@@ -37,6 +38,7 @@ DEVICE_RULES_1_36 = DeviceRules(
     limit_counts_whole_claims=True,
     all_leaves_out_used_up=True,
     distinct_by_request=True,
+    widens_matched_lists=False,
     impossible_amounts_fail=False,
     rounds_to_binary_format=True,
     shares_without_capacity_hold_counters=False,

@@ -14,7 +14,15 @@ ALPHA: Final = "ALPHA"
 
 # Gates whose behaviour is implemented for both settings: --feature-gates switches them.
 SWITCHABLE: Final = frozenset(
-    {"DRADeviceTaintRules", "GangScheduling", "GenericWorkload", "StorageCapacityScoring", "VolumeLimitScaling"}
+    {
+        "DRADeviceCompatibilityGroups",
+        "DRADeviceTaintRules",
+        "DRAListTypeAttributes",
+        "GangScheduling",
+        "GenericWorkload",
+        "StorageCapacityScoring",
+        "VolumeLimitScaling",
+    }
 )
 
 

@@ -77,7 +77,7 @@ class Release:
     claim_creation_labels: bool  # the metric of created ResourceClaims names the kind of their owner
     no_claims_reason: str  # of DynamicResources' PostFilter for a pod without claims; "" for none
     claims_kept_reason: str  # the same, for a pod of whose claims none can be deallocated
-    # Selectors: attributes of devices may have several values, and costs are those of cel-go 0.29.
+    # Selectors: attributes of devices may have several values, even without a gate; costs are those of cel-go 0.29.
     selects_by_list_attributes: bool
 
     # Documents and metrics.

@@ -8,6 +8,7 @@ from kscheduler.api.devices import AllocationResult, DeviceClass, DeviceRequest,
 from kscheduler.api.objects import Node
 from kscheduler.config.releases import Release
 from kscheduler.devices.allocated import AllocatedState
+from kscheduler.devices.compatibility import AllocatedGroups
 from kscheduler.devices.constraints import Constraint, compile_constraint
 from kscheduler.devices.counters import AvailableCounters
 from kscheduler.devices.direct import DirectPlan
@@ -50,8 +51,12 @@ class Allocator:
         self._selectors = selectors
         self._draw_share_id = draw_share_id
         self._features = self._index.features
-        self._requests = Requests(self._features, classes)
-        self._available = AvailableCounters(state, by_pool_name=self._features.rules.counters_by_pool_name)
+        self._classes = classes
+        self._requests: Requests | None = (
+            None  # these three are made when they are needed first: few pods need a search
+        )
+        self._available: AvailableCounters | None = None
+        self._groups: AllocatedGroups | None = None
         # What is the same for all nodes: (id of a claim, index of a request, of an alternative) -> (claim, variant).
         self._variants: dict[tuple[int, int, int], tuple[ResourceClaim, Variant]] = {}
 
@@ -75,11 +80,13 @@ class Allocator:
             if allocations is not None:
                 self.steps += plan.steps
                 return allocations
+        available = self._available or self._count_available()
         search = Search(
             node=node,
             pools=pools,
             state=self._state,
-            available=self._available,
+            available=available,
+            groups=self._groups,
             selectors=self._selectors,
             features=self._features,
             draw_share_id=self._draw_share_id,
@@ -95,6 +102,17 @@ class Allocator:
                 raise PoolError("invalid resource pools were encountered")
             return None
         return self._make_allocations(node, claims, wants, search)
+
+    def _count_available(self) -> AvailableCounters:
+        available = AvailableCounters(self._state, by_pool_name=self._features.rules.counters_by_pool_name)
+        if self._features.compatibility_groups:
+            self._groups = AllocatedGroups(available)
+        self._available = available
+        return available
+
+    def _make_requests(self) -> Requests:
+        self._requests = Requests(self._features, self._classes)
+        return self._requests
 
     def plan_for(
         self, claims: Sequence[ResourceClaim], requests: Sequence[Sequence[Sequence[Variant]]]
@@ -113,16 +131,18 @@ class Allocator:
         Raises AllocationError, if not for all reasons for which `allocate` does.
         """
         found: list[list[Variant]] = []
+        requests = self._requests or self._make_requests()
         for i, request in enumerate(claim.spec.devices.requests or ()):
-            self._requests.check(claim, request)
+            requests.check(claim, request)
             found.append([self._variant(claim, i, request, j) for j in range(len(request.first_available or (None,)))])
         return found
 
     def _want(self, claim: ResourceClaim, pools: NodePools, search: Search) -> ClaimWants:
         requests: list[list[Want]] = []
         least = 0  # number of devices that the claim needs at least
+        checks = self._requests or self._make_requests()
         for i, request in enumerate(claim.spec.devices.requests or ()):
-            self._requests.check(claim, request)
+            checks.check(claim, request)
             wants = [
                 self._want_variant(self._variant(claim, i, request, j), pools, search)
                 for j in range(len(request.first_available or (None,)))
@@ -148,7 +168,8 @@ class Allocator:
         known = self._variants.get(key)
         if known is None:
             chosen = request.first_available[alternative] if request.first_available else None
-            known = self._variants[key] = claim, self._requests.prepare(claim, request, chosen)
+            requests = self._requests or self._make_requests()
+            known = self._variants[key] = claim, requests.prepare(claim, request, chosen)
         return known[1]
 
     def _want_variant(self, variant: Variant, pools: NodePools, search: Search) -> Want:
@@ -171,7 +192,7 @@ class Allocator:
     def _constraints_of(self, claim: ResourceClaim) -> list[Constraint]:
         constraints: list[Constraint] = []
         for i, given in enumerate(claim.spec.devices.constraints or ()):
-            constraint = compile_constraint(given, self._features.rules)
+            constraint = compile_constraint(given, self._features)
             if constraint is None:
                 raise AllocationError(
                     f"claim {show_claim(claim)}, constraint #{i}: empty constraint (unsupported constraint type?)"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from kscheduler.api.devices import DeviceConstraint
-from kscheduler.config.device_rules import DeviceRules
+from kscheduler.devices.features import Features
 from kscheduler.devices.slices import UNKNOWN_VALUE, AttributeValue, ParsedDevice
 
 
@@ -24,13 +24,17 @@ class Constraint(Protocol):
         """Forget the device added last. The arguments are those of its `add`."""
 
 
-def compile_constraint(constraint: DeviceConstraint, rules: DeviceRules) -> Constraint | None:
+def compile_constraint(constraint: DeviceConstraint, features: Features) -> Constraint | None:
     """Return an object for one search, or None for a constraint of an unknown kind."""
-    requests = frozenset(constraint.requests or ())
+    requests, rules = frozenset(constraint.requests or ()), features.rules
     if constraint.match_attribute is not None:
+        if features.list_attributes:
+            return MatchLists(requests, constraint.match_attribute, widens=rules.widens_matched_lists)
         return MatchAttribute(requests, constraint.match_attribute)
     if constraint.distinct_attribute is None:
         return None
+    if features.list_attributes:
+        return DistinctLists(requests, constraint.distinct_attribute, by_request=rules.distinct_by_request)
     if rules.distinct_by_request:
         return DistinctAttributeOfRequests(requests, constraint.distinct_attribute)
     return DistinctAttribute(requests, constraint.distinct_attribute)
@@ -119,6 +123,74 @@ class DistinctAttributeOfRequests:
         if _applies(self._requests, request, alternative):
             self._values.pop(request, None)
             self._count -= 1
+
+
+class MatchLists:
+    """There is a value that the attribute has on all devices; on each, it may have several.
+
+    `widens`: giving a device back undoes what it has done to the values that are left. In kube-scheduler 1.36 it does
+    not, until all are given back.
+    """
+
+    __slots__ = ("_attribute", "_common", "_requests", "_widens")
+
+    def __init__(self, requests: frozenset[str], attribute: str, *, widens: bool) -> None:
+        self._requests = requests
+        self._attribute = attribute
+        self._widens = widens
+        self._common: list[frozenset[AttributeValue]] = []  # for each device, the values that all up to it have
+
+    def add(self, request: str, alternative: str, device: ParsedDevice) -> bool:
+        if not _applies(self._requests, request, alternative):
+            return True
+        values = device.attribute_values(self._attribute)
+        if values and self._common:
+            values &= self._common[-1]
+        if not values:
+            return False
+        self._common.append(values)
+        return True
+
+    def remove(self, request: str, alternative: str) -> None:
+        if not _applies(self._requests, request, alternative):
+            return
+        narrowed = self._common.pop()
+        if self._common and not self._widens:
+            self._common[-1] = narrowed
+
+
+class DistinctLists:
+    """No two devices have a value of the attribute in common; on each, it may have several.
+
+    `by_request`: as DistinctAttributeOfRequests.
+    """
+
+    __slots__ = ("_attribute", "_by_request", "_count", "_requests", "_values")
+
+    def __init__(self, requests: frozenset[str], attribute: str, *, by_request: bool) -> None:
+        self._requests = requests
+        self._attribute = attribute
+        self._by_request = by_request
+        self._values: dict[str | int, frozenset[AttributeValue]] = {}  # by request, or number of the device
+        self._count = 0
+
+    def add(self, request: str, alternative: str, device: ParsedDevice) -> bool:
+        if not _applies(self._requests, request, alternative):
+            return True
+        values = device.attribute_values(self._attribute)
+        if values is None:
+            return False
+        takes_any = self._by_request and not self._count  # even a value of a type that is not known
+        if not takes_any and not (values and all(map(values.isdisjoint, self._values.values()))):
+            return False
+        self._values[request if self._by_request else self._count] = values
+        self._count += 1
+        return True
+
+    def remove(self, request: str, alternative: str) -> None:
+        if _applies(self._requests, request, alternative):
+            self._count -= 1
+            self._values.pop(request if self._by_request else self._count, None)
 
 
 def _applies(requests: frozenset[str], request: str, alternative: str) -> bool:

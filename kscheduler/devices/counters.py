@@ -46,13 +46,14 @@ class AvailableCounters:
     def _count(self, pool: Pool) -> Amounts:
         available = {(name, each): amount for name, of in pool.counters.totals.items() for each, amount in of.items()}
         for device in pool.counters.consumers:
-            if not self._is_allocated(device.id):
+            if not self.is_allocated(device.id):
                 continue
             for counter_set, name, amount in device.consumption:
                 available[counter_set, name] -= amount
         return available
 
-    def _is_allocated(self, device: DeviceID) -> bool:
+    def is_allocated(self, device: DeviceID) -> bool:
+        """Return whether a device is in use, whole or by shares."""
         state = self._state
         return device in state.devices or device in state.capacity or device in self.shared_devices
 

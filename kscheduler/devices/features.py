@@ -16,7 +16,9 @@ class Features:
     admin_access: bool
     alternatives: bool
     binding_conditions: bool
+    compatibility_groups: bool
     consumable_capacity: bool
+    list_attributes: bool
     partitionable_devices: bool
     taints: bool
 
@@ -31,7 +33,9 @@ class Features:
             binding_conditions=(
                 release.has("DRADeviceBindingConditions") and release.has("DRAResourceClaimDeviceStatus")
             ),
+            compatibility_groups=release.has("DRADeviceCompatibilityGroups"),
             consumable_capacity=release.has("DRAConsumableCapacity"),
+            list_attributes=release.has("DRAListTypeAttributes"),
             partitionable_devices=release.has("DRAPartitionableDevices"),
             taints=release.has("DRADeviceTaints"),
         )

@@ -21,6 +21,7 @@ from kscheduler.api.objects import Node
 from kscheduler.devices.allocated import AllocatedState, DeviceID, show_device
 from kscheduler.devices.amounts import amount_of
 from kscheduler.devices.capacity import CapacityError, consumed_amounts
+from kscheduler.devices.compatibility import AllocatedGroups, ChosenGroups, GroupsBefore
 from kscheduler.devices.constraints import Constraint
 from kscheduler.devices.counters import AvailableCounters, ConsumedCounters
 from kscheduler.devices.errors import AllocationError, SearchStopped
@@ -74,9 +75,10 @@ class Choice:
     variant: Variant
     device: ParsedDevice
     is_marked: bool  # as in use; shared devices are not
-    reserved_in: Pool | None  # the pool whose counters it consumes
+    reserved_in: Pool | None = None  # the pool whose counters it consumes
     share_id: str | None = None
     consumed: Mapping[str, Quantity] | None = None  # capacity -> amount, of shared devices
+    groups_before: GroupsBefore | None = None  # of the counter sets that it uses, where compatibility groups count
 
 
 # --- positions and choices on the stack -----------------------------------------------------------------------------
@@ -126,6 +128,7 @@ class Search:
         pools: NodePools,
         state: AllocatedState,
         available: AvailableCounters,
+        groups: AllocatedGroups | None,
         selectors: Selectors,
         features: Features,
         draw_share_id: Callable[[], str],
@@ -148,6 +151,7 @@ class Search:
         self._stack: list[EndOfClaim | ChoiceOfAlternative | ChoiceOfDevice] = []
         self._chosen: dict[DeviceID, set[int]] = {}  # device -> the claims it is chosen for
         self._consumed = ConsumedCounters(available)
+        self._groups = None if groups is None else ChosenGroups(groups)
         self._shares: dict[DeviceID, list[Mapping[str, int]]] = {}  # device -> what each chosen share of it consumes
         self._amounts: dict[tuple[Variant, ParsedDevice], dict[str, Quantity] | None] = {}
 
@@ -377,12 +381,10 @@ class Search:
             return None
         if device.uses_counters and not self._features.partitionable_devices:
             return None
-        pool = None
-        if device.uses_counters and not (is_shared and self._has_shares(device.id)):
-            pool = self._pools.by_id[device.slice.pool_id]
-            if not self._consumed.reserve(device, pool):
-                return None
-        choice = Choice(variant, device, is_marked=not is_shared, reserved_in=pool)
+        choice = Choice(variant, device, is_marked=not is_shared)
+        is_charged = device.uses_counters and not (is_shared and self._has_shares(device.id))
+        if is_charged and not self._reserve_counters(choice):
+            return None
         if self._features.taints and device.taints and not are_tolerated(device.taints, variant.tolerations):
             self._release_counters(choice)
             return None
@@ -444,6 +446,21 @@ class Search:
         self._remove_from_constraints(claim, choice, len(self._claims[claim].constraints))
         self._release_counters(choice)
 
+    def _reserve_counters(self, choice: Choice) -> bool:
+        device = choice.device
+        pool = self._pools.by_id[device.slice.pool_id]
+        if self._groups is not None:
+            choice.groups_before = self._groups.add(device, pool)
+            if choice.groups_before is None:
+                return False
+        if not self._consumed.reserve(device, pool):
+            self._release_counters(choice)
+            return False
+        choice.reserved_in = pool
+        return True
+
     def _release_counters(self, choice: Choice) -> None:
         if choice.reserved_in is not None:
             self._consumed.release(choice.device, choice.reserved_in)
+        if self._groups is not None and choice.groups_before is not None:
+            self._groups.remove(choice.device, choice.groups_before)

@@ -16,6 +16,7 @@ from kscheduler.api.objects import Node
 from kscheduler.config.releases import Release
 from kscheduler.devices.allocated import AllocatedState
 from kscheduler.devices.allocator import Allocator
+from kscheduler.devices.compatibility import AllocatedGroups
 from kscheduler.devices.counters import AvailableCounters
 from kscheduler.devices.errors import AllocationError, PoolError, SearchStopped
 from kscheduler.devices.requests import Requests, Variant, show_claim
@@ -71,6 +72,7 @@ class ShortfallFinder:
         self._features = slices.features
         self._requests = Requests(slices.features, classes)
         self._available = AvailableCounters(state, by_pool_name=slices.features.rules.counters_by_pool_name)
+        self._groups = AllocatedGroups(self._available) if slices.features.compatibility_groups else None
         self._allocator = Allocator(release, state, classes, slices, selectors, draw_share_id=_no_share_id)
         self._steps = 0  # on the current node
         self._variants: dict[tuple[int, int], tuple[ResourceClaim, list[Variant]]] = {}
@@ -215,6 +217,7 @@ class ShortfallFinder:
             pools=pools,
             state=self._state,
             available=self._available,
+            groups=self._groups,
             selectors=self._selectors,
             features=self._features,
             draw_share_id=_no_share_id,

@@ -45,6 +45,8 @@ class SliceIndex:
         self.features = Features.of(release)
         self._rules = release.devices
         self._has_partitions = self.features.partitionable_devices
+        # Slices that use compatibility groups are left out, and so their pools are incomplete.
+        self._hides_groups = not (release.devices.ignores_compatibility_groups or self.features.compatibility_groups)
         self._by_name: dict[str, list[ParsedSlice]] = {}
         self._count = 0  # of slices that were ever added
         self._placed: dict[_Place, list[ParsedSlice]] = {}
@@ -127,7 +129,7 @@ class SliceIndex:
             pool = self._pools[parsed.pool_id] = PoolSlices(
                 parsed.pool_id,
                 has_partitions=self._has_partitions,
-                hides_groups=not self._rules.ignores_compatibility_groups,
+                hides_groups=self._hides_groups,
             )
         pool.add(parsed)
         self._forget(parsed, pool)
@@ -146,7 +148,7 @@ class SliceIndex:
 
     def _is_hidden(self, parsed: ParsedSlice) -> bool:
         """Return True for a slice that needs a feature that is off; its pool counts as incomplete."""
-        return parsed.uses_compatibility_groups and not self._rules.ignores_compatibility_groups
+        return parsed.uses_compatibility_groups and self._hides_groups
 
     def _forget(self, changed: ParsedSlice, pool: PoolSlices) -> None:
         """Drop what is kept for the nodes that see a pool, because one of its slices is added or removed."""

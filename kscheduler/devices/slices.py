@@ -77,6 +77,7 @@ class ParsedDevice:
     """A device. `consumption` is what it takes of its pool's counters: (counter set, counter, amount)."""
 
     __slots__ = (
+        "_values",
         "allows_multiple",
         "attributes",
         "capacity",
@@ -100,6 +101,7 @@ class ParsedDevice:
         self.name = device.name
         self.id: DeviceID = (owner.driver, owner.pool_id[1], device.name)
         self.attributes = device.attributes or _NO_ATTRIBUTES
+        self._values: dict[str, frozenset[AttributeValue] | None] | None = None  # by name, of those looked up as lists
         self.allows_multiple = bool(device.allow_multiple_allocations)
         self.taints = preventing_taints(device)
         self.target = (
@@ -134,11 +136,48 @@ class ParsedDevice:
 
     def attribute(self, name: str) -> AttributeValue | None:
         """Look up a fully qualified name (`domain/name`); the driver's domain is that of bare names."""
+        found = self._find(name)
+        return None if found is None else _value_of(found)
+
+    def attribute_values(self, name: str) -> frozenset[AttributeValue] | None:
+        """Look up an attribute that may be a list; one with a single value is a list of that.
+
+        No values if they are of a type that is not known here, None if the device has no such attribute.
+        """
+        if self._values is None:
+            self._values = {}
+        if name not in self._values:
+            self._values[name] = self._find_values(name)
+        return self._values[name]
+
+    def _find_values(self, name: str) -> frozenset[AttributeValue] | None:
+        found = self._find(name)
+        if found is None:
+            return None
+        several = _values_of(found)
+        if not several and (value := _value_of(found)) is not UNKNOWN_VALUE:
+            several = (value,)
+        return frozenset(several)
+
+    def _find(self, name: str) -> DeviceAttribute | None:
         found = self.attributes.get(name)
         if found is None:
             domain, slash, bare = name.partition("/")
             found = self.attributes.get(bare) if slash and domain == self.slice.driver else None
-        return None if found is None else _value_of(found)
+        return found
+
+
+def _values_of(attribute: DeviceAttribute) -> tuple[AttributeValue, ...]:
+    """Return the values of a list, () for an attribute that is none."""
+    for kind, values in (
+        ("int", attribute.ints),
+        ("bool", attribute.bools),
+        ("string", attribute.strings),
+        ("version", attribute.versions),
+    ):
+        if values:
+            return tuple((kind, value) for value in values)
+    return ()
 
 
 def _value_of(attribute: DeviceAttribute) -> AttributeValue:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from kscheduler.api.devices import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
 from kscheduler.api.objects import Pod, PodResourceClaim
-from kscheduler.framework.plugins.dynamicresources.claims import Claims, NotReady, claim_name
+from kscheduler.framework.plugins.dynamicresources.claims import Claims, made_claims
 
 EXTENDED = "extended resources"  # stands for the claim that the scheduler makes for these
 
@@ -50,16 +50,18 @@ def claims_document(listed: list[Document]) -> Document:
 def _listed(pod: Pod, entry: PodResourceClaim, known: KnownClaims) -> Document:
     """Describe the claim for an entry of the pod's spec, which may not exist yet, or not any more."""
     template = entry.resource_claim_template_name or ""
-    try:
-        name, _ = claim_name(pod, entry)
-    except NotReady:
-        return _entry(entry.name, "", template, "not made yet")
+    made = made_claims(pod)
+    name = entry.resource_claim_name
+    if name is None:
+        if entry.name not in made:
+            return _entry(entry.name, "", template, "not made yet")
+        name = made[entry.name]
     if name is None:
         return _entry(entry.name, "", template, "not needed")
-    namespace = pod.metadata.namespace
-    claim = known.claim(namespace, name)
+    key = f"{pod.metadata.namespace}/{name}"
+    claim = known.claims.get(key)
     if claim is None:
-        return _entry(entry.name, f"{namespace}/{name}", template, "not found")
+        return _entry(entry.name, key, template, "not found")
     return _described(entry.name, template, claim, known)
 
 

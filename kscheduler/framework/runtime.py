@@ -111,6 +111,9 @@ class Framework:
         # Plugins that can state for which pods they have work after the decision: VolumeBinding and DynamicResources.
         selective = {plugin.name: plugin for plugin in after if isinstance(plugin, SelectivePlugin)}
         self._selective = [(plugin.concerns, _fields_of(plugin)) for plugin in selective.values()]
+        fields = {plugin.name: _fields_of(plugin) for plugin in selective.values()}
+        self._reserve_if = [(plugin, fields.get(plugin.name)) for plugin in self._reserve]
+        self._pre_bind_if = [(plugin, fields.get(plugin.name)) for plugin in self._pre_bind]
         # Is the first Bind plugin one whose binding the scheduler may write without calling it?
         self.binds_by_default = bool(self._bind) and isinstance(self._bind[0], DirectBindPlugin)
         self._may_only_bind = self.binds_by_default and all(plugin.name in selective for plugin in after)
@@ -218,7 +221,9 @@ class Framework:
     # --- after the decision ---
 
     def run_reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        for plugin in self._reserve:
+        for plugin, fields in self._reserve_if:
+            if fields is not None and not any(fields(pod)):
+                continue  # the pod does not concern it
             try:
                 status = plugin.reserve(state, pod, node_name)
                 code = Code.SUCCESS if status is None else code_of(status)
@@ -264,7 +269,10 @@ class Framework:
             return SKIP
         answer: Status | None = SKIP
         idle: list[str] = []
-        for plugin in self._pre_bind:
+        for plugin, fields in self._pre_bind_if:
+            if fields is not None and not any(fields(pod)):
+                idle.append(plugin.name)
+                continue
             try:
                 status = plugin.pre_bind_pre_flight(state, pod, node_name)
                 code = Code.SUCCESS if status is None else Code.SKIP if status is SKIP else code_of(status)

@@ -6,6 +6,7 @@ and for those that wait then, which request of which claim fails on how many nod
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -69,7 +70,7 @@ class ClaimBook:
 
     def close(self, release: Release) -> PodClaims | None:
         """Return the claims of all pods at the end of the run; None if there were none, and no classes of devices."""
-        if not (self._ended or self._known.objects or self._cluster.store(DEVICE_CLASSES).objects):
+        if not (self._ended or self._known.claims or self._cluster.store(DEVICE_CLASSES).objects):
             return None
         there = [pod for pod in self._cluster.pods.values() if pod.metadata.uid not in self._ended]
         waiting = sorted((pod for pod in there if not pod.spec.node_name), key=lambda pod: -(pod.spec.priority or 0))
@@ -130,14 +131,11 @@ class _ClaimsOfCluster:
     """The claims as the apiserver has them; nothing is in flight for it."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self.objects: dict[str, ResourceClaim] = cluster.store(RESOURCE_CLAIMS).objects
-
-    def claim(self, namespace: str, name: str) -> ResourceClaim | None:
-        return self.objects.get(f"{namespace}/{name}")
+        self.claims: Mapping[str, ResourceClaim] = cluster.store(RESOURCE_CLAIMS).objects
 
     def special_claim(self, pod: Pod) -> ResourceClaim | None:
         made = pod.status.extended_resource_claim_status
-        return None if made is None else self.claim(pod.metadata.namespace, made.resource_claim_name)
+        return None if made is None else self.claims.get(f"{pod.metadata.namespace}/{made.resource_claim_name}")
 
     def pending_allocation(self, _uid: str) -> AllocationResult | None:
         return None

@@ -36,14 +36,6 @@ IN_MEMORY = "<extended-resources>"  # the name of a special claim that the apise
 
 
 @dataclass(slots=True)
-class _Claim:
-    """One claim: as the watch reported it last, and its newest version, which may be assumed."""
-
-    reported: ResourceClaim
-    latest: ResourceClaim
-
-
-@dataclass(slots=True)
 class _InFlight:
     """An allocation that is decided and not written yet. `sharers`: how many decisions rely on it."""
 
@@ -56,7 +48,8 @@ class Devices:
 
     def __init__(self, release: Release = DEFAULT_RELEASE) -> None:
         self._release = release
-        self._claims: dict[str, _Claim] = {}  # namespace/name -> claim
+        self.claims: dict[str, ResourceClaim] = {}  # namespace/name -> newest version, which may be assumed; to read
+        self._reported: dict[str, ResourceClaim] = {}  # the same keys -> as the watch reported it last
         self._in_flight: dict[str, _InFlight] = {}  # claim uid -> allocation
         self._special: dict[str, dict[str, None]] = {}  # pod uid -> keys of the claims for its extended resources
         self._use = DeviceUse(by_shares=release.has("DRAConsumableCapacity"))
@@ -77,66 +70,65 @@ class Devices:
 
     def claim(self, namespace: str, name: str) -> ResourceClaim | None:
         """Return the newest version of a claim, reported or assumed; None if it is unknown."""
-        known = self._claims.get(f"{namespace}/{name}")
-        return None if known is None else known.latest
+        return self.claims.get(f"{namespace}/{name}")
 
     def reported_claim(self, namespace: str, name: str) -> ResourceClaim | None:
-        known = self._claims.get(f"{namespace}/{name}")
-        return None if known is None else known.reported
+        return self._reported.get(f"{namespace}/{name}")
 
     def set_claim(self, claim: ResourceClaim) -> None:
         """Take a claim that the watch reported. A version that is no newer than an assumed one changes nothing."""
         metadata = claim.metadata
         key = f"{metadata.namespace}/{metadata.name}"  # as `claim.key`, without its call for each report
-        known = self._claims.get(key)
-        if known is None:
-            self._claims[key] = _Claim(claim, claim)
+        before = self.claims.get(key)
+        if before is None:
+            self.claims[key] = self._reported[key] = claim
             self._changed(key, None, claim)
             return
-        before, is_assumed = known.latest, known.latest is not known.reported
-        known.reported = claim
+        is_assumed = before is not self._reported[key]
+        self._reported[key] = claim
         if claim.metadata.resource_version == before.metadata.resource_version:
             if not is_assumed:  # a list brought it again
-                known.latest = claim
+                self.claims[key] = claim
             return
         if is_assumed and int(metadata.resource_version or 0) <= int(before.metadata.resource_version or 0):
             return
-        known.latest = claim
+        self.claims[key] = claim
         self._changed(key, before, claim)
 
     def remove_claim(self, namespace: str, name: str) -> None:
         key = f"{namespace}/{name}"
-        known = self._claims.pop(key, None)
-        if known is not None:
-            self._changed(key, known.latest, None)
+        before = self.claims.pop(key, None)
+        if before is not None:
+            del self._reported[key]
+            self._changed(key, before, None)
 
     def assume_claim(self, claim: ResourceClaim) -> None:
         """Assume the apiserver's answer to a write. Raises InternalError if the claim is unknown, or newer by now."""
         metadata = claim.metadata
         key = f"{metadata.namespace}/{metadata.name}"
-        known = self._claims.get(key)
-        if known is None:
+        before = self.claims.get(key)
+        if before is None:
             raise InternalError(f"claim {claim.key}: expected one that is known, to assume its changes")
-        if int(metadata.resource_version or 0) < int(known.latest.metadata.resource_version or 0):
+        if int(metadata.resource_version or 0) < int(before.metadata.resource_version or 0):
             raise InternalError(
-                f"claim {claim.key} is out of sync: known in version {known.latest.metadata.resource_version}, "
+                f"claim {claim.key} is out of sync: known in version {before.metadata.resource_version}, "
                 f"to be assumed in version {claim.metadata.resource_version}"
             )
-        before, known.latest = known.latest, claim
+        self.claims[key] = claim
         self._changed(key, before, claim)
 
     def restore_claim(self, namespace: str, name: str) -> None:
         """Go back to the version that the watch reported."""
         key = f"{namespace}/{name}"
-        known = self._claims.get(key)
-        if known is not None and known.latest is not known.reported:
-            before, known.latest = known.latest, known.reported
-            self._changed(key, before, known.latest)
+        before = self.claims.get(key)
+        if before is not None and before is not self._reported[key]:
+            self.claims[key] = self._reported[key]
+            self._changed(key, before, self.claims[key])
 
     def special_claim(self, pod: Pod) -> ResourceClaim | None:
         """Return the claim that was made for the pod's extended resources, or None."""
         for key in self._special.get(pod.metadata.uid, ()):
-            claim = self._claims[key].latest
+            claim = self.claims[key]
             if any(
                 owner.controller and owner.name == pod.metadata.name and owner.uid == pod.metadata.uid
                 for owner in claim.metadata.owner_references or ()

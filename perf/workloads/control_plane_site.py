@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from kscheduler.config.feature_gates import SWITCHABLE
 from kscheduler.testing.controlplane import ApiserverOptions, ControlPlane, HarnessError, KubeScheduler, Process
 from kscheduler.testing.controlplane.api import KeptApi
 from kscheduler.testing.controlplane.controllermanager import CLAIM_CONTROLLERS, ControllerManager
@@ -39,10 +40,12 @@ StartPeer = Callable[[ControlPlane, Plan], Peer]
 
 
 def start_kscheduler(qps: int) -> StartPeer:
-    """Ours, which has no feature gates."""
+    """Ours, with those of the plan's feature gates that it can switch."""
 
     def start(control_plane: ControlPlane, plan: Plan) -> Peer:
-        return KScheduler(control_plane, qps=qps, burst=qps, configuration=_configuration(plan))
+        gates = _gates({name: on for name, on in plan.feature_gates.items() if name in SWITCHABLE})
+        configuration = _configuration(plan)
+        return KScheduler(control_plane, qps=qps, burst=qps, configuration=configuration, extra_flags=gates)
 
     return start
 
@@ -68,6 +71,8 @@ class ControlPlaneSite:
 
     def __init__(self, start: StartPeer, plan: Plan) -> None:
         gates = _gates({name: on for name, on in plan.feature_gates.items() if name not in SCHEDULER_GATES})
+        if plan.release.schedules_pod_groups:
+            gates = (*gates, f"--runtime-config={plan.release.pod_group_api}=true")
         self._flags = (f"--disable-admission-plugins={','.join(NO_ADMISSION)}", *gates)
         self._start = start
         self._plan = plan
@@ -78,7 +83,9 @@ class ControlPlaneSite:
         with contextlib.ExitStack() as ends:
             directory = ends.enter_context(tempfile.TemporaryDirectory(prefix="kscheduler-audit-"))
             tail = ends.enter_context(AuditTail(Path(directory), self.pods))
-            self._plane = ControlPlane(ApiserverOptions(extra_flags=(*self._flags, *tail.flags)))
+            self._plane = ControlPlane(
+                ApiserverOptions(extra_flags=(*self._flags, *tail.flags)), release=self._plan.kubernetes
+            )
             ends.enter_context(self._plane)
             ends.enter_context(_guarded(self._plane))
             if self._plan.needs_claims:

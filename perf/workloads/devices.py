@@ -10,8 +10,8 @@ import msgspec
 
 from kscheduler.api.devices import DeviceClass, DeviceRequestAllocationResult, ResourceClaim, ResourceSlice
 from kscheduler.api.objects import Node
-from kscheduler.cel.selectors import Selectors
-from kscheduler.config.releases import DEFAULT_RELEASE
+from kscheduler.cel.selectors import selectors_for
+from kscheduler.config.releases import Release
 from kscheduler.devices.allocated import AllocatedState
 from kscheduler.devices.allocator import Allocator
 from kscheduler.devices.slice_index import SliceIndex
@@ -56,23 +56,25 @@ def allocations(
     classes: Sequence[Object],
     claims: Sequence[Object],
     chosen: Sequence[Object],
+    release: Release,
 ) -> Iterator[Object]:
     """Return each claim of `chosen` that has no allocation, with one. Raises HarnessError if a claim fits nowhere.
 
-    `claims`: all claims, whose devices are in use. The nodes are tried in a drawn order, the same in each run.
+    `claims`: all claims, whose devices are in use. `release`: whose rules of allocation hold. The nodes are tried in a
+    drawn order, the same in each run.
     """
     draw = random.Random(SEED)
-    state = AllocatedState.of(_results(msgspec.convert(list(claims), list[ResourceClaim])), DEFAULT_RELEASE)
+    state = AllocatedState.of(_results(msgspec.convert(list(claims), list[ResourceClaim])), release)
     known = {each.metadata.name: each for each in msgspec.convert(list(classes), list[DeviceClass])}
-    index = SliceIndex(DEFAULT_RELEASE, msgspec.convert(list(slices), list[ResourceSlice]))
+    index = SliceIndex(release, msgspec.convert(list(slices), list[ResourceSlice]))
     candidates = msgspec.convert(list(nodes), list[Node])
-    selectors, shares = Selectors(), itertools.count(1)
+    selectors, shares = selectors_for(release), itertools.count(1)
     for claim in chosen:
         if (claim.get("status") or {}).get("allocation"):
             continue
         wanted = msgspec.convert(claim, ResourceClaim)
         allocator = Allocator(
-            DEFAULT_RELEASE,
+            release,
             state,
             known,
             index,
@@ -86,7 +88,7 @@ def allocations(
         else:
             raise HarnessError(f"claim {wanted.key} cannot be allocated on any of {len(candidates)} nodes")
         for result in results[0].devices.results or ():
-            state.add(result, DEFAULT_RELEASE)
+            state.add(result, release)
         yield {**claim, "status": {"allocation": msgspec.to_builtins(results[0])}}
 
 

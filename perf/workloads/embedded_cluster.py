@@ -33,8 +33,11 @@ from kscheduler.client.protocol import (
     Event,
     Resource,
 )
+from kscheduler.config.gate_settings import with_settings
 from kscheduler.config.load import parse_config
+from kscheduler.config.releases import DEFAULT_RELEASE, RELEASES, Release, release_of
 from kscheduler.errors import APIError, KSchedulerError
+from kscheduler.gangs.resources import pod_groups
 from kscheduler.scheduler import Options
 from kscheduler.simulator.claim_controller import ClaimController
 from kscheduler.simulator.cluster import Cluster
@@ -44,7 +47,8 @@ CHUNK = 64  # objects created before the scheduler has its turn: as many as the 
 REPORT_PERIOD_S = 0.05
 LINE_LIMIT = 1 << 30
 
-KINDS: tuple[Resource[Any], ...] = (PODS, NODES, *GROUPS, *STORAGE, *DEVICES, RESOURCE_CLAIM_TEMPLATES)
+_POD_GROUPS: list[Resource[Any]] = [pod_groups(release) for release in RELEASES.values()]
+KINDS: tuple[Resource[Any], ...] = (PODS, NODES, *GROUPS, *STORAGE, *DEVICES, RESOURCE_CLAIM_TEMPLATES, *_POD_GROUPS)
 PATH = re.compile(r"/(?:api/(v1)|apis/([^/]+/[^/]+))(?:/namespaces/([^/]+))?/([a-z]+)(?:/([^/]+))?(?:/status)?")
 
 
@@ -96,8 +100,8 @@ class _Where(msgspec.Struct, frozen=True):
 class RecordingCluster(Cluster):
     """A cluster that keeps all Scheduled Events, not only recent ones, and reports when pods are created and bound."""
 
-    def __init__(self) -> None:
-        super().__init__(RealTime())
+    def __init__(self, release: Release = DEFAULT_RELEASE) -> None:
+        super().__init__(RealTime(), release=release)
         self.scheduled: list[Event] = []
         self.news: list[tuple[str, float, bool]] = []  # of pods: key, when, has a node
         self._finalized: set[str] = set()  # keys of pods that somebody else has to let go
@@ -172,8 +176,9 @@ class RecordingCluster(Cluster):
 class EmbeddedCluster:
     """The cluster and its scheduler, with the handlers of all requests."""
 
-    def __init__(self) -> None:
-        self.cluster = RecordingCluster()
+    def __init__(self, release: Release = DEFAULT_RELEASE) -> None:
+        self._release = release
+        self.cluster = RecordingCluster(release)
         self._scheduling: asyncio.Future[None] | None = None
         self._load_cpu_s = 0.0  # spent on creating objects and on claims, which is not the scheduler's
         ClaimController(self.cluster, self._soon)
@@ -226,7 +231,7 @@ class EmbeddedCluster:
 
     async def _start(self, configuration: str) -> None:
         """Watch and schedule from here on."""
-        config = parse_config(configuration)
+        config = parse_config(configuration, release=self._release)
         clock = RealTime()
         scheduler = RealScheduler(self.cluster.client(), clock, random.Random(), config, Options())
         self._scheduling = asyncio.ensure_future(scheduler.run())
@@ -334,8 +339,9 @@ async def _report(cluster: RecordingCluster) -> None:
 
 
 async def main() -> None:
-    """Until the input ends."""
-    embedded = EmbeddedCluster()
+    """Until the input ends. The argument is a JSON array: the release of Kubernetes, and its feature gates."""
+    version, gates = msgspec.json.decode(sys.argv[1], type=tuple[str, dict[str, bool]])
+    embedded = EmbeddedCluster(with_settings(release_of(version), gates)[0])
     lines = asyncio.StreamReader(limit=LINE_LIMIT)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     reporting = asyncio.ensure_future(_report(embedded.cluster))

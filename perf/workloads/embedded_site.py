@@ -42,6 +42,7 @@ class EmbeddedSite:
                 **plan.scheduler_config,
             }
         )
+        self._release = msgspec.json.encode([plan.kubernetes, plan.feature_gates]).decode()
         self._numbers = itertools.count(1)
         self._writing = threading.Lock()
         self._waiting: dict[int, Future[Reply]] = {}  # id of a request -> its reply
@@ -50,7 +51,7 @@ class EmbeddedSite:
     def __enter__(self) -> EmbeddedSite:
         self._errors = tempfile.TemporaryFile()  # closed in __exit__
         self._child = subprocess.Popen(
-            [sys.executable, "-m", "perf.workloads.embedded_cluster"],
+            [sys.executable, "-m", "perf.workloads.embedded_cluster", self._release],
             cwd=REPOSITORY,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -309,6 +309,7 @@ class Execution:
             classes=self._api.list_all(f"{group}/deviceclasses"),
             claims=self._api.list_all(f"{group}/resourceclaims"),
             chosen=self._api.list_all(f"{chosen}/resourceclaims"),
+            release=self._plan.release,
         )
         for claim in found:
             metadata = claim["metadata"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from perf.workloads.go_template import BadTemplate, GoTemplate
+from perf.workloads.go_template import BadTemplate, GoTemplate, Values
 
 Object = dict[str, Any]
 
@@ -22,12 +22,12 @@ class BadObject(ValueError):
 
 
 class ObjectTemplate:
-    """A template of objects of one kind."""
+    """A template of objects of one kind; `parameters` are what its actions can name besides `.Index` and `.Count`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, parameters: Values | None = None) -> None:
         self._path = path
         try:
-            self._template = GoTemplate(path.read_text())
+            self._template = GoTemplate(path.read_text(), parameters)
         except OSError as error:
             raise BadObject(f"template {path}: {error.strerror}") from None
         except BadTemplate as error:

@@ -9,6 +9,8 @@ from typing import Literal, Union
 
 import msgspec
 
+Parameter = bool | int | float | str
+
 CHURN_INTERVAL_MS = 500  # scheduler_perf's default
 
 
@@ -74,6 +76,7 @@ class CreatePods(Operation, frozen=True, tag="createPods"):
     count_param: str = ""
     namespace: str = ""  # "": the namespace of the operation at this position
     pod_template_path: str = ""  # "": the case's default
+    template_params: dict[str, Parameter] = {}  # name -> value, or $ and the name of a parameter of the size
     persistent_volume_template_path: str = ""  # with the next field: a volume for each pod, bound to its own claim
     persistent_volume_claim_template_path: str = ""
     collect_metrics: bool = False
@@ -106,9 +109,18 @@ class CreateAny(Operation, frozen=True, tag="createAny"):
     """Creates objects of any kind."""
 
     template_path: str
+    template_params: dict[str, Parameter] = {}  # as those of createPods
     namespace: str = ""  # for namespaced kinds only
     count: int = 0  # 1 if neither this nor countParam is given
     count_param: str = ""
+
+
+class CreatePodGroups(CreateAny, frozen=True, tag="createPodGroups"):
+    """Creates PodGroups in a namespace."""
+
+
+class CreateResourceClaims(CreateAny, frozen=True, tag="createResourceClaims"):
+    """Creates ResourceClaims in a namespace."""
 
 
 class UpdateAny(Operation, frozen=True, tag="updateAny"):
@@ -180,6 +192,8 @@ AnyOperation = Union[  # noqa: UP007  # msgspec reads it at run time
     CreatePods,
     CreatePodSets,
     CreateAny,
+    CreatePodGroups,
+    CreateResourceClaims,
     UpdateAny,
     DeletePods,
     Churn,
@@ -199,6 +213,8 @@ OPCODES = tuple(
         CreatePods,
         CreatePodSets,
         CreateAny,
+        CreatePodGroups,
+        CreateResourceClaims,
         UpdateAny,
         DeletePods,
         Churn,

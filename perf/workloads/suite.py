@@ -15,6 +15,9 @@ from typing import Any
 import msgspec
 import yaml
 
+from kscheduler.config.gate_settings import with_settings
+from kscheduler.config.releases import DEFAULT_RELEASE, Release, release_of
+from kscheduler.errors import ConfigError
 from perf.workloads.faults import WorkloadError
 from perf.workloads.object_template import BadObject, ObjectTemplate
 from perf.workloads.operations import (
@@ -25,10 +28,13 @@ from perf.workloads.operations import (
     CreateAny,
     CreateNamespaces,
     CreateNodes,
+    CreatePodGroups,
     CreatePods,
     CreatePodSets,
+    CreateResourceClaims,
     CreateResourceDriver,
     DeletePods,
+    Parameter,
     Sleep,
     StartCollectingMetrics,
     StopCollectingMetrics,
@@ -41,8 +47,6 @@ DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 CLAIM_KINDS = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
-
-Parameter = bool | int | float | str
 
 
 class Size(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -66,6 +70,7 @@ class Case(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
     labels: tuple[str, ...] = ()
     feature_gates: dict[str, bool] = {}
     scheduler_config_path: str = ""
+    kubernetes: str = DEFAULT_RELEASE.version  # the oldest release that has what the case needs
     metrics_collector_config: dict[str, Any] = {}  # accepted, but not used: what is measured here is fixed
     default_threshold_metric_selector: dict[str, Any] = {}
 
@@ -79,6 +84,7 @@ class Plan:
     operations: tuple[AnyOperation, ...]  # with all parameters, pod sets and namespaces resolved
     templates: Mapping[str, ObjectTemplate]  # path, as written in an operation -> its template
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
+    kubernetes: str = DEFAULT_RELEASE.version
     scheduler_config: Mapping[str, Any] = field(default_factory=dict)  # fields of KubeSchedulerConfiguration
     rate_per_s: float | None = None  # rate of creating the measured pods; None: as fast as possible
     load: str = "peak"  # that rate in words
@@ -92,6 +98,11 @@ class Plan:
     def full_name(self) -> str:
         """With the rate, if it is not the highest possible."""
         return self.name if self.rate_per_s is None else f"{self.name} at {self.load}"
+
+    @property
+    def release(self) -> Release:
+        """The release of Kubernetes that it is run with, with its feature gates."""
+        return with_settings(release_of(self.kubernetes), self.feature_gates)[0]
 
     @property
     def needs_claims(self) -> bool:
@@ -174,7 +185,7 @@ def _plan(path: Path, case: Case, size: Size) -> Plan:
         try:
             for filled_in in _filled_in(operation, index, case, size.params):
                 for template in _template_paths(filled_in):
-                    templates.read(template)
+                    templates.read(template, _given(filled_in))
                 operations.append(filled_in)
         except (_Wrong, BadObject) as wrong:
             raise WorkloadError(f"{where}.{wrong}") from None
@@ -182,14 +193,20 @@ def _plan(path: Path, case: Case, size: Size) -> Plan:
     configuration = _yaml(path.parent / case.scheduler_config_path) if case.scheduler_config_path else {}
     if not isinstance(configuration, dict):
         raise WorkloadError(f"{path.parent / case.scheduler_config_path}: expected a KubeSchedulerConfiguration")
-    return Plan(
+    plan = Plan(
         case.name,
         size.name,
         tuple(operations),
         templates.found,
         feature_gates={**case.feature_gates, **size.feature_gates},
+        kubernetes=case.kubernetes,
         scheduler_config=configuration,
     )
+    try:
+        _ = plan.release
+    except ConfigError as error:
+        raise WorkloadError(f"{path}: {case.name}/{size.name}: kubernetes {case.kubernetes}: {error}") from None
+    return plan
 
 
 class _Wrong(Exception):
@@ -211,6 +228,10 @@ def _filled_in(
         yield msgspec.structs.replace(operation, count=_count(operation, parameters), count_param="")
     elif isinstance(operation, CreateAny | UpdateAny):
         count = _count(operation, parameters) if operation.count_param or operation.count else 1
+        if isinstance(operation, CreateAny):
+            if isinstance(operation, CreatePodGroups | CreateResourceClaims) and not operation.namespace:
+                raise _Wrong("namespace: expected one")
+            operation = msgspec.structs.replace(operation, template_params=_template_params(operation, parameters))
         yield msgspec.structs.replace(operation, count=count, count_param="")
     elif isinstance(operation, DeletePods) and operation.delete_pods_per_second < 0:
         raise _Wrong(f"deletePodsPerSecond: expected no negative number, got {operation.delete_pods_per_second}")
@@ -253,11 +274,22 @@ def _pods(operation: CreatePods, own_namespace: str, case: Case, parameters: Map
         count_param="",
         namespace=operation.namespace or own_namespace,
         pod_template_path=operation.pod_template_path or case.default_pod_template_path,
+        template_params=_template_params(operation, parameters),
         steady_state=steady,
         steady_state_param="",
         duration=duration,
         duration_param="",
     )
+
+
+def _template_params(operation: CreateAny | CreatePods, parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
+    """The values of a template's parameters, with those of the size in place of their names."""
+    return {
+        name: _parameter(f"templateParams.{name}", value, parameters)
+        if isinstance(value, str) and value.startswith("$")
+        else value
+        for name, value in operation.template_params.items()
+    }
 
 
 def _steady_state(operation: CreatePods, parameters: Mapping[str, Parameter]) -> tuple[bool, str]:
@@ -366,17 +398,26 @@ def _template_paths(operation: AnyOperation) -> tuple[tuple[str, str], ...]:
     return tuple((path, kind) for path, kind in found if path)
 
 
+def _given(operation: AnyOperation) -> Mapping[str, Parameter]:
+    """The parameters of the operation's templates."""
+    return operation.template_params if isinstance(operation, CreateAny | CreatePods) else {}
+
+
 class _Templates:
     """The templates of a plan, whose paths are relative to the file of the case."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._given: dict[str, Mapping[str, Parameter]] = {}
         self.found: dict[str, ObjectTemplate] = {}
 
-    def read(self, wanted: tuple[str, str]) -> None:
+    def read(self, wanted: tuple[str, str], parameters: Mapping[str, Parameter]) -> None:
         written, kind = wanted
         if written not in self.found:
-            self.found[written] = ObjectTemplate(self._folder / written)
+            self.found[written] = ObjectTemplate(self._folder / written, parameters)
+            self._given[written] = parameters
+        elif parameters != self._given[written]:
+            raise _Wrong(f"templateParams: {written} is used with others in this case")
         got = self.found[written].kind
         if kind and got != kind:
             raise BadObject(f"template {self._folder / written}: expected kind {kind}, got {got}")

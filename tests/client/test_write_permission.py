@@ -22,3 +22,5 @@ def test_with_leader_election_only_the_leader_may_write() -> None:
     assert not permission.may_write()
     with pytest.raises(NotLeading, match=r"^not bound: this replica does not hold the lease$"):
         permission.check("not bound")
+    with pytest.raises(NotLeading, match=r"^claim ns/c is not written: this replica does not hold the lease$"):
+        permission.check("claim %s/%s is not written", "ns", "c")

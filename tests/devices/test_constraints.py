@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kscheduler.api.devices import DeviceAttribute, DeviceConstraint
+from kscheduler.api.devices import Device, DeviceAttribute, DeviceConstraint
 from kscheduler.config.releases import Release
 from tests.devices.building import (
     NEW,
@@ -130,3 +130,80 @@ def test_constraints_do_not_reach_from_claim_to_claim(release: Release) -> None:
     cluster = Cluster(release, [make_slice("s", published)])
     one, other = (make_claim(request(), match=[NUMA], name=name) for name in ("one", "other"))
     assert cluster.chosen(one, other) == [["a"], ["b"]]
+
+
+# --- attributes with several values -----------------------------------------------------------------------------
+
+
+def with_lists(release: Release) -> Release:
+    return release.with_gates({"DRAListTypeAttributes": True})
+
+
+def listed(name: str, *values: str, model: str = "m") -> Device:
+    attributes = {"numa": DeviceAttribute(strings=list(values)), "model": DeviceAttribute(string=model)}
+    return Device(name=name, attributes=attributes)
+
+
+def test_lists_match_in_a_value_that_all_have(release: Release) -> None:
+    published = [listed("a", "1", "2"), listed("b", "2", "3"), listed("c", "1", "3"), listed("d", "4", "3")]
+    cluster = Cluster(with_lists(release), [make_slice("s", published)])
+    assert cluster.chosen(make_claim(request("req", 2), match=[NUMA])) == [["a", "b"]]
+    assert cluster.chosen(make_claim(request("x", 1, "model=m"), request("y"), match=[NUMA])) == [["a", "b"]]
+    assert Cluster(release, [make_slice("s", published)]).allocate(make_claim(request("x"), match=[NUMA])) == (
+        Cluster(release, [make_slice("s", published)]).allocate(make_claim(request("x")))
+    )
+
+
+def test_a_device_given_back_no_longer_narrows_the_values_but_in_1_36() -> None:
+    """`a` and `b` have only 2 in common, which `c` does not have; without `b`, `a` and `c` have 1."""
+    published = [listed("a", "1", "2"), listed("b", "2"), listed("c", "1")]
+    claim = make_claim(request("x", 1), request("y", 1), request("z", 1, "model=none"), match=[NUMA])
+    published.append(listed("d", "1", model="none"))
+    slices = [make_slice("s", published)]
+    assert Cluster(with_lists(NEW), slices).chosen(claim) == [["a", "c", "d"]]
+    assert Cluster(with_lists(OLD), slices).chosen(claim) == [["c", "a", "d"]]
+
+
+def test_a_single_value_is_a_list_of_one(release: Release) -> None:
+    published = [device("a", {"numa": "2"}), listed("b", "1"), listed("c", "2", "1")]
+    cluster = Cluster(with_lists(release), [make_slice("s", published)])
+    assert cluster.chosen(make_claim(request("req", 2), match=[NUMA])) == [["a", "c"]]
+
+
+def test_values_of_lists_are_equal_only_if_their_types_are(release: Release) -> None:
+    published = [
+        Device(name=str(number), attributes={"numa": value})
+        for number, value in enumerate(
+            [DeviceAttribute(ints=[1]), DeviceAttribute(bools=[True]), DeviceAttribute(versions=["1.0.0"])]
+        )
+    ]
+    cluster = Cluster(with_lists(release), [make_slice("s", published)])
+    assert cluster.allocate(make_claim(request("req", 2), match=[NUMA])) is None
+    assert cluster.chosen(make_claim(request("x"), request("y"), request("z"), distinct=[NUMA])) == [["0", "1", "2"]]
+
+
+def test_distinct_lists_have_no_value_in_common(release: Release) -> None:
+    published = [listed("a", "1", "2"), listed("b", "2", "3"), listed("c", "3")]
+    cluster = Cluster(with_lists(release), [make_slice("s", published)])
+    assert cluster.chosen(make_claim(request("x"), request("y"), distinct=[NUMA])) == [["a", "c"]]
+    assert cluster.allocate(make_claim(request("x"), request("y"), request("z"), distinct=[NUMA])) is None
+
+
+def test_distinct_lists_of_one_request_differ_but_in_1_36_only_from_the_last() -> None:
+    slices = [make_slice("s", [listed("a", "1"), listed("b", "2"), listed("c", "1")])]
+    claim = make_claim(request("req", 3), distinct=[NUMA])
+    assert Cluster(with_lists(OLD), slices).chosen(claim) == [["a", "b", "c"]]
+    assert Cluster(with_lists(NEW), slices).allocate(claim) is None
+
+
+def test_a_value_of_an_unknown_type_is_refused_but_in_1_36_the_first_of_distinct_ones() -> None:
+    slices = [make_slice("s", [Device(name="a", attributes={"numa": DeviceAttribute()})])]
+    assert Cluster(with_lists(OLD), slices).chosen(make_claim(request(), distinct=[NUMA])) == [["a"]]
+    assert Cluster(with_lists(NEW), slices).allocate(make_claim(request(), distinct=[NUMA])) is None
+    assert Cluster(with_lists(NEW), slices).allocate(make_claim(request(), match=[NUMA])) is None
+
+
+def test_a_distinct_list_given_back_frees_its_values(release: Release) -> None:
+    published = [listed("a", "1"), listed("b", "2", model="n")]
+    cluster = Cluster(with_lists(release), [make_slice("s", published)])
+    assert cluster.chosen(make_claim(request("x"), request("y", 1, "model=m"), distinct=[NUMA])) == [["b", "a"]]

@@ -15,6 +15,7 @@ from kscheduler.framework.status import SKIP, Code, Status, unschedulable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_pod
 from tests.support.framework_bench import Bench
+from tests.support.storage import with_claims
 
 POD = PodInfo(make_pod("p").obj())
 NO = unschedulable("no")
@@ -268,3 +269,25 @@ def test_the_sort_key_is_the_queue_sort_plugins() -> None:
             return (timestamp, -priority)
 
     assert Bench({"queueSort": [Sort()]}).framework.sort_key(3, 5.0) == (5.0, -3)
+
+
+class OfStorage(Reported):
+    """Says which fields of a pod can concern it."""
+
+    concerned_by = ("uses_storage", "pod.spec.volumes")
+
+    def concerns(self, pod: PodInfo) -> bool:
+        return pod.uses_storage
+
+
+async def test_a_plugin_that_a_pod_cannot_concern_is_not_asked_to_reserve_or_to_prepare_the_binding() -> None:
+    asked: list[str] = []
+    storage, other = OfStorage("storage", None, asked), Reported("other", None, asked)
+    made, state = Bench({"reserve": [storage, other], "preBind": [storage, other]}).framework, CycleState()
+    assert made.run_reserve(state, POD, "n1") is None
+    assert made.run_pre_bind_pre_flights(state, POD, "n1") is None
+    assert (asked, state.skip_pre_bind) == (["other"], frozenset({"storage"}))
+    with_volume = PodInfo(with_claims(make_pod("v"), "claim").obj())
+    assert made.run_reserve(state, with_volume, "n1") is None
+    assert made.run_pre_bind_pre_flights(state, with_volume, "n1") is None
+    assert (asked, state.skip_pre_bind) == (["other", "storage", "other"], frozenset())

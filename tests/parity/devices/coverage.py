@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from kscheduler.testing.controlplane import ensure
 from tests.parity.devices.case import DeviceCase, Object
 from tests.parity.devices.compare import all_differences, is_compared
+from tests.parity.devices.gates import DEFAULTS
 from tests.parity.devices.generate import generate
 from tests.parity.devices.oracle import Decision, DeviceAnswer, DeviceOracle
 from tests.parity.shrink import kind_of
@@ -44,7 +45,9 @@ FEATURES = (
     "taint rules",
     "after other pods of the case",
     "search that went back",
+    "attributes that are lists",
 )
+GROUPS = "compatibility groups"  # which 1.36 does not know
 FAILURES = (
     "could not retrieve device class",
     "asks for all devices, but resource pool … is currently being updated",
@@ -68,10 +71,12 @@ class Coverage:
         self.left_out = 0  # whose search takes too long
         self.verdicts: Counter[str] = Counter()
         self.features: Counter[str] = Counter()  # of claims that were allocated
+        self.expected: tuple[str, ...] = FEATURES
         self.failures: Counter[str] = Counter()
 
     def add(self, case: DeviceCase, answer: DeviceAnswer) -> None:
         self.cases += 1
+        self.expected = (*FEATURES, GROUPS) if "DRADeviceCompatibilityGroups" in DEFAULTS[case.release] else FEATURES
         for position, (pod, of_nodes) in enumerate(zip(case.pending, answer.pods, strict=True)):
             if not all(map(is_compared, of_nodes)):
                 self.left_out += len(of_nodes)
@@ -86,7 +91,9 @@ class Coverage:
 
     def missing(self) -> list[str]:
         """What a run that is long enough should have covered, and this one has not."""
-        gaps = [f"allocated with {name}: {self.features[name]}" for name in FEATURES if self.features[name] < LITTLE]
+        gaps = [
+            f"allocated with {name}: {self.features[name]}" for name in self.expected if self.features[name] < LITTLE
+        ]
         gaps += [f"failed by {text!r}: {self.failures[text]}" for text in FAILURES if self.failures[text] < LITTLE]
         if self.left_out > self.decisions / 20:
             gaps.append(f"too many searches take too long: {self.left_out} of {self.decisions + self.left_out}")
@@ -97,7 +104,7 @@ class Coverage:
         lines = ["| Verdict | decisions |", "|---|---:|"]
         lines += [f"| {name} | {times:,} |" for name, times in self.verdicts.most_common()]
         lines += ["", "| Allocated with | decisions |", "|---|---:|"]
-        lines += [f"| {name} | {self.features[name]:,} |" for name in FEATURES]
+        lines += [f"| {name} | {self.features[name]:,} |" for name in self.expected]
         lines += ["", "| Failed by | decisions |", "|---|---:|"]
         lines += [f"| {text} | {times:,} |" for text, times in self.failures.most_common()]
         lines += ["", f"{self.decisions:,} decisions in {self.cases:,} clusters; {self.left_out:,} left out."]
@@ -120,6 +127,10 @@ def _features(case: DeviceCase, position: int, pod: Object, decision: Decision) 
             chosen += 1
             name = result["driver"], result["pool"], result["device"]
             found |= set(features_of_result(result, devices[name], is_used=name in used))
+    if case.gates["DRAListTypeAttributes"]:
+        found.add("attributes that are lists")
+    if case.gates.get("DRADeviceCompatibilityGroups"):
+        found.add(GROUPS)
     if case.gates["DRADeviceTaintRules"] and cluster["deviceTaintRules"]:
         found.add("taint rules")
     if case.is_sequence and position:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from tests.parity.devices.case import DeviceCase, Object
+from tests.parity.devices.generate_alpha import add_alpha_features
 from tests.parity.devices.generate_claims import ANY, SHARED, classes, pods, tight_pods, wide_pods
 from tests.parity.devices.generate_slices import slices, taint, tight_slices, wide_slices
 from tests.parity.devices.words import DRIVERS, NODES, POOLS, ZONES
@@ -36,6 +37,7 @@ def generate(seed: int, release: str) -> DeviceCase:
         made.pending = make(rng, rng.choice((ANY, own_class)))
     else:
         made.pending = pods(rng, asked_for(of_classes, of_slices))
+    add_alpha_features(made)
     return made
 
 

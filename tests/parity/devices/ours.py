@@ -17,7 +17,7 @@ from kscheduler.api.devices import (
     ResourceSlice,
 )
 from kscheduler.api.objects import Node
-from kscheduler.cel.environment import KUBERNETES_1_36, KUBERNETES_1_37
+from kscheduler.cel.environment import Environment, environment_of
 from kscheduler.cel.selectors import Selectors
 from kscheduler.config.releases import RELEASES
 from kscheduler.devices.allocated import AllocatedState
@@ -28,8 +28,7 @@ from tests.parity.devices.oracle import Decision
 
 T = TypeVar("T")
 
-# By release, the expressions that were compiled, kept between cases.
-_SELECTORS = {"1.36": Selectors(KUBERNETES_1_36), "1.37": Selectors(KUBERNETES_1_37)}
+_SELECTORS: dict[Environment, Selectors] = {}  # the expressions that were compiled, kept between cases
 
 
 class World:
@@ -47,7 +46,8 @@ class World:
         )
         self._state = AllocatedState()
         self.allocate(cluster.get("allocated", ()))
-        self._selectors = _SELECTORS[case.release]
+        environment = environment_of(self._release)
+        self._selectors = _SELECTORS.setdefault(environment, Selectors(environment))
 
     def decide(self, pod: Object) -> Iterator[Decision]:
         """What becomes of the pod's claims on each node, one allocator asked about all of them."""

@@ -48,4 +48,5 @@ CAPACITY_REQUESTS = {
     "absent": ("1",),
 }
 COUNTERS = {"memory": ("80Gi", "40Gi", "10Gi"), "slices": ("7", "4", "2"), "share": ("1", "500m")}
+GROUPS = ("mig", "mps", "whole")  # of devices that may be used beside each other
 COUNTERS_CONSUMED = {"memory": ("10Gi", "20Gi", "80Gi"), "slices": ("1", "2", "3"), "share": ("250m", "1")}

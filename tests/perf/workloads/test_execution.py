@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import sys
@@ -89,7 +90,11 @@ def run(plan: Plan, timeout_s: float = 30.0) -> Outcome:
 
 def children() -> set[int]:
     """The processes that this one has started and that are not over."""
-    return {pid for file in Path("/proc/self/task").glob("*/children") for pid in map(int, file.read_text().split())}
+    found: set[int] = set()
+    for file in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError):  # a thread that has just ended
+            found.update(map(int, file.read_text().split()))
+    return found
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +114,12 @@ CASES = (
     "SchedulingWhileGated",
     "SchedulingDeletedPodsWithFinalizers",
     "SchedulingWithResourceClaimTemplate",
+    "DeviceTaintToleration",
+    "ExtendedResource_25Classes",
+    "ImplicitExtendedResource",
+    "SharedPodGroupResourceClaim",
 )
+REPLACED = ("PartitionableBacktracking", "CompatibilityGroups", "ListAttributes")  # cases whose pods come and go
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -127,6 +137,21 @@ def test_pods_come_and_go_with_their_claims_beside_claims_that_nobody_uses() -> 
     assert outcome.problems == []
     assert outcome.collected.pods > 10  # more than one round
     assert outcome.collected.pods % 10 == 0
+
+
+@pytest.mark.parametrize("case", REPLACED)
+def test_pods_that_come_and_go_get_devices_by_single_features(case: str) -> None:
+    plan = Suite().plan(case, "small")
+    (count,) = [step.count for step in plan.operations if isinstance(step, CreatePods)]
+    outcome = run(plan)
+    assert outcome.problems == []
+    assert outcome.collected.pods >= count
+    assert outcome.collected.pods % count == 0
+
+
+def test_pods_that_wait_for_devices_are_bound_once_slices_are_published() -> None:
+    outcome = run(Suite().plan("PublishResourceSlices", "small"))
+    assert (outcome.problems, outcome.collected.pods) == ([], 5)
 
 
 def test_preempting_pods_are_bound_in_place_of_three_others_each() -> None:

@@ -13,6 +13,7 @@ from perf.workloads.operations import (
     AllocResourceClaims,
     Barrier,
     Churn,
+    CreateAny,
     CreateNodes,
     CreatePods,
     CreateResourceDriver,
@@ -116,8 +117,28 @@ def test_pods_of_a_set_are_created_in_every_namespace(write: Write) -> None:
 
 
 def test_feature_gates_of_the_size_win_over_those_of_the_case(write: Write) -> None:
-    path = write(MEASURED, case="featureGates: {One: true, Two: true}", size="featureGates: {Two: false}\nthreshold: 5")
-    assert plan(path).feature_gates == {"One": True, "Two": False}
+    gates = "featureGates: {GenericWorkload: true, GangScheduling: true}"
+    path = write(MEASURED, case=gates, size="featureGates: {GangScheduling: false}\nthreshold: 5")
+    assert plan(path).feature_gates == {"GenericWorkload": True, "GangScheduling": False}
+
+
+def test_a_case_may_need_a_newer_release_and_its_gates(write: Write) -> None:
+    gates = 'kubernetes: "1.37"\nfeatureGates: {DRADeviceCompatibilityGroups: true}'
+    release = plan(write(MEASURED, case=gates)).release
+    assert (release.version, release.has("DRADeviceCompatibilityGroups")) == ("1.37", True)
+
+
+@pytest.mark.parametrize(
+    ("case", "fault"),
+    [
+        ('kubernetes: "1.2"', "expected one of 1.36, 1.37"),
+        ("featureGates: {DRADeviceCompatibilityGroups: true}", "kubernetes 1.36: unrecognized feature gate"),
+    ],
+)
+def test_a_release_that_lacks_what_a_case_needs_is_a_fault(write: Write, case: str, fault: str) -> None:
+    with pytest.raises(WorkloadError) as raised:
+        plan(write(MEASURED, case=case))
+    assert fault in str(raised.value)
 
 
 @pytest.mark.parametrize(("written", "expected"), [("2s", 2.0), ("1m30s", 90.0), ("250ms", 0.25), ("1.5h", 5400.0)])
@@ -136,6 +157,30 @@ def test_driver_of_devices_is_read(write: Write) -> None:
         CreateResourceDriver(driver_name="d", nodes="gpu-*", max_claims_per_node=4),
         AllocResourceClaims(namespace="init"),
     )
+
+
+def test_templates_have_parameters_that_the_size_may_give(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text(
+        "{apiVersion: v1, kind: Pod, metadata: {name: 'pod-{{.kind}}-{{Mod .Index .number}}'}}"
+    )
+    pods = "{opcode: createPods, count: 1, podTemplatePath: pod.yaml, templateParams: %s, collectMetrics: true}"
+    made = plan(write(pods % "{kind: a, number: $number}", params="{number: 5}"))
+    assert made.templates["pod.yaml"].object(7)["metadata"]["name"] == "pod-a-2"
+    with pytest.raises(WorkloadError, match=r"'\.number' is not known"):
+        plan(write(pods % "{kind: a}"))
+    others = "{opcode: createAny, templatePath: pod.yaml, namespace: a, templateParams: {kind: b, number: 5}}"
+    with pytest.raises(WorkloadError, match=r"pod\.yaml is used with others in this case"):
+        plan(write(others, pods % "{kind: a, number: 5}"))
+
+
+@pytest.mark.parametrize("opcode", ["createPodGroups", "createResourceClaims"])
+def test_groups_and_claims_are_created_in_a_namespace(write: Write, tmp_path: Path, opcode: str) -> None:
+    (tmp_path / "any.yaml").write_text("{apiVersion: v1, kind: Any, metadata: {name: '{{.Index}}'}}")
+    made = plan(write(f"{{opcode: {opcode}, templatePath: any.yaml, namespace: a, count: 2}}", MEASURED)).operations[0]
+    assert isinstance(made, CreateAny)
+    assert (made.namespace, made.count) == ("a", 2)
+    with pytest.raises(WorkloadError, match="namespace: expected one"):
+        plan(write(f"{{opcode: {opcode}, templatePath: any.yaml}}", MEASURED))
 
 
 def test_pods_may_be_replaced_for_some_time(write: Write) -> None:

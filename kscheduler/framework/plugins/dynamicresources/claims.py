@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import Protocol
 
 from kscheduler.api.devices import ResourceClaim
@@ -20,31 +21,40 @@ class NotReady(KSchedulerError):
 
 
 class Claims(Protocol):
-    def claim(self, namespace: str, name: str) -> ResourceClaim | None:
-        """Return the newest version of a claim; None if it is unknown."""
+    @property
+    def claims(self) -> Mapping[str, ResourceClaim]:
+        """The newest version of each claim, by namespace/name."""
         ...
+
+
+# Of an entry of a pod's status: the name in the pod's spec, and the name of the claim that was made from the template,
+# None if none is needed. It is used where a function of ours would be a call more for each pod.
+_MADE = attrgetter("name", "resource_claim_name")
+
+
+def made_claims(pod: Pod) -> dict[str, str | None]:
+    """Return for each name in the pod's spec the claim that was made from the template, or None if none is needed."""
+    return dict(map(_MADE, pod.status.resource_claim_statuses or ()))
 
 
 def find_claims(pod: Pod, known: Claims) -> list[ResourceClaim]:
     """Return the pod's claims in the order of its spec, in their newest versions. Raises NotReady."""
     # Asked several times for each pod: so this is one function.
     found: list[ResourceClaim] = []
-    namespace = pod.metadata.namespace
+    claims, namespace = known.claims, pod.metadata.namespace
+    made: dict[str, str | None] = dict(map(_MADE, pod.status.resource_claim_statuses or ()))
     for entry in pod.spec.resource_claims or ():
         name, is_generated = entry.resource_claim_name, False
         if name is None:
-            is_generated = True
-            for made in pod.status.resource_claim_statuses or ():
-                if made.name == entry.name and entry.resource_claim_template_name is not None:
-                    name = made.resource_claim_name
-                    break
-            else:
+            if entry.name not in made or entry.resource_claim_template_name is None:
                 raise _no_claim_yet(pod, entry)
+            name, is_generated = made[entry.name], True
             if name is None:
                 continue
-        claim = known.claim(namespace, name)
+        key = f"{namespace}/{name}"
+        claim = claims.get(key)
         if claim is None:
-            raise NotReady(unknown_claim(f"{namespace}/{name}"))
+            raise NotReady(unknown_claim(key))
         if claim.metadata.deletion_timestamp is not None:
             raise NotReady(f'resourceclaim "{name}" is being deleted')
         if is_generated:
@@ -60,20 +70,6 @@ def find_claims(pod: Pod, known: Claims) -> list[ResourceClaim]:
     return found
 
 
-def claim_name(pod: Pod, entry: PodResourceClaim) -> tuple[str | None, bool]:
-    """Return the name of the claim for an entry of the pod's spec, and whether it was made from a template.
-
-    None if no claim is needed for the entry. Raises NotReady if it is not made yet.
-    """
-    if entry.resource_claim_name is not None:
-        return entry.resource_claim_name, False
-    if entry.resource_claim_template_name is not None:
-        for made in pod.status.resource_claim_statuses or ():
-            if made.name == entry.name:
-                return made.resource_claim_name, True
-    raise _no_claim_yet(pod, entry)
-
-
 def _no_claim_yet(pod: Pod, entry: PodResourceClaim) -> NotReady:
     name = f"{pod.metadata.namespace}/{pod.metadata.name}"
     if entry.resource_claim_template_name is None:
@@ -84,13 +80,11 @@ def _no_claim_yet(pod: Pod, entry: PodResourceClaim) -> NotReady:
 def claim_keys(pod: Pod) -> list[str]:
     """Return the namespace/name of each claim of the pod that has a name by now."""
     found = []
+    made: dict[str, str | None] = dict(map(_MADE, pod.status.resource_claim_statuses or ()))
     for entry in pod.spec.resource_claims or ():
         name = entry.resource_claim_name
         if name is None and entry.resource_claim_template_name is not None:
-            for made in pod.status.resource_claim_statuses or ():
-                if made.name == entry.name:
-                    name = made.resource_claim_name
-                    break
+            name = made.get(entry.name)
         if name is not None:
             found.append(f"{pod.metadata.namespace}/{name}")
     return found

@@ -8,10 +8,12 @@ import (
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured/internal"
 	"k8s.io/dynamic-resource-allocation/structured/internal/allocatortesting"
+	"k8s.io/dynamic-resource-allocation/structured/internal/experimental"
 	"k8s.io/dynamic-resource-allocation/structured/internal/incubating"
 )
 
-// TestDump runs upstream's tables with the allocator that kube-scheduler has by default.
+// TestDump runs upstream's tables with the allocator that kube-scheduler chooses for the features of a case: by default
+// the one called incubating.
 func TestDump(t *testing.T) {
 	newAllocator := func(
 		ctx context.Context,
@@ -21,8 +23,11 @@ func TestDump(t *testing.T) {
 		slices []*resourceapi.ResourceSlice,
 		cache *cel.Cache,
 	) (internal.Allocator, error) {
-		return incubating.NewAllocator(ctx, features, state, classes, slices, cache)
+		if incubating.SupportedFeatures.Set().IsSuperset(features.Set()) {
+			return incubating.NewAllocator(ctx, features, state, classes, slices, cache)
+		}
+		return experimental.NewAllocator(ctx, features, state, classes, slices, cache)
 	}
-	allocatortesting.TestAllocator(t, incubating.SupportedFeatures, newAllocator)
-	allocatortesting.TestLexicographicalAllocator(t, incubating.SupportedFeatures, newAllocator)
+	allocatortesting.TestAllocator(t, experimental.SupportedFeatures, newAllocator)
+	allocatortesting.TestLexicographicalAllocator(t, experimental.SupportedFeatures, newAllocator)
 }
