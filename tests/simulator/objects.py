@@ -21,11 +21,11 @@ def binding(pod: Pod, node: str = "n0") -> Binding:
     return Binding(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid, node)
 
 
-def brief(batch: list[WatchEvent[Pod]]) -> list[tuple[str, str]]:
+def brief(batch: list[WatchEvent[Any]]) -> list[tuple[str, str]]:
     return [(event.type.value, event.object.metadata.name if event.object else "") for event in batch]
 
 
-async def next_batch(events: AsyncIterator[list[WatchEvent[Pod]]]) -> list[tuple[str, str]]:
+async def next_batch(events: AsyncIterator[list[WatchEvent[Any]]]) -> list[tuple[str, str]]:
     return brief(await events.__anext__())
 
 
