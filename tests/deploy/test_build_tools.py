@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from deploy import build_tools
 def complete(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A machine that has everything; its Python's headers are in the folder."""
     (tmp_path / "Python.h").touch()
-    monkeypatch.setattr(build_tools.sysconfig, "get_path", lambda name: str(tmp_path))
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
     monkeypatch.setenv("CC", f"{sys.executable} -c")
     return tmp_path
 
