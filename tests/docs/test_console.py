@@ -12,23 +12,26 @@ from tests.docs.pages import NOT_RUN, ON_CLUSTER, Block, blocks, own_pages
 from tests.plugins.documents import run
 
 OWN = own_pages()
+TAKEN_TEXTS = {source: (ROOT / source).read_text(encoding="utf-8") for source in TAKEN}
 # Documents that are taken in and whose commands another test runs.
 RUN_ELSEWHERE = {
     "plugins/README.md": "tests/plugins/test_plugins.py",
     "plugins/sdk/README.md": "tests/wasm/batch/test_shown_guests.py",
     "plugins/sdk/c/README.md": "tests/plugins/test_plugins.py",
 }
+# Those whose commands are run here, of the site and of the repository.
+ALL = {**OWN, **{source: text for source, text in TAKEN_TEXTS.items() if source not in RUN_ELSEWHERE}}
 # Pages with blocks that another test runs on a control plane.
 ON_CLUSTERS = {"start/replace.md": "tests/controlplane/test_replacement.py"}
 
 
 def runnable(page: str) -> list[Block]:
-    return [block for block in blocks(OWN[page]) if block.language == "console" and not block.options]
+    return [block for block in blocks(ALL[page]) if block.language == "console" and not block.options]
 
 
-@pytest.mark.parametrize("page", sorted(OWN))
+@pytest.mark.parametrize("page", sorted(ALL))
 def test_a_block_that_is_not_run_says_why(page: str) -> None:
-    for block in blocks(OWN[page]):
+    for block in blocks(ALL[page]):
         if block.language == "console" and block.options:
             on_cluster = block.options == ON_CLUSTER and page in ON_CLUSTERS
             assert on_cluster or NOT_RUN.match(block.options), block.options
@@ -36,19 +39,15 @@ def test_a_block_that_is_not_run_says_why(page: str) -> None:
             assert block.text.startswith("$ "), block.text
 
 
-@pytest.mark.parametrize("source", TAKEN)
-def test_a_block_of_a_taken_document_is_run_elsewhere_or_says_why_not(source: str) -> None:
-    if source in RUN_ELSEWHERE:
-        assert "blocks(" in (ROOT / RUN_ELSEWHERE[source]).read_text(encoding="utf-8")
-        return
-    shown = [block for block in blocks((ROOT / source).read_text(encoding="utf-8")) if block.language == "console"]
-    assert [block.text for block in shown if not NOT_RUN.match(block.options)] == []
+@pytest.mark.parametrize("source", RUN_ELSEWHERE)
+def test_the_blocks_of_some_taken_documents_are_run_elsewhere(source: str) -> None:
+    assert "blocks(" in (ROOT / RUN_ELSEWHERE[source]).read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", sorted(page for page in OWN if runnable(page)))
+@pytest.mark.parametrize("page", sorted(page for page in ALL if runnable(page)))
 def test_the_commands_of_a_page_print_what_it_shows(page: str, tmp_path: Path) -> None:
-    for block in blocks(OWN[page]):
+    for block in blocks(ALL[page]):
         if block.file:
             (tmp_path / block.file).write_text(block.text)
         elif block in runnable(page):
