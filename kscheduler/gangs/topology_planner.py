@@ -98,6 +98,11 @@ class TopologyPlanner:
                 plan = self._planner.plan(members, least, within=candidate.domain.confinement)
                 if plan.fault is not None or plan.reaches(least):
                     return plan
+                if _fails_anywhere(plan):
+                    if least == missing:
+                        return plan
+                    plan.placed.undo()
+                    break
                 if best is None or len(plan.placed) > best[0]:
                     best = len(plan.placed), candidate
                 plan.placed.undo()
@@ -107,7 +112,7 @@ class TopologyPlanner:
         by_room = sorted(found, key=lambda each: (not each.is_nominated, -each.most, each.domain.number))
         nearest = by_room[0].domain if best is None else best[1].domain
         plan = self._planner.plan(members, missing, within=nearest.confinement)
-        if plan.fault is not None or plan.reaches(missing):
+        if plan.fault is not None or plan.reaches(missing) or _fails_anywhere(plan):
             return plan
         plan.domains = [each.domain for each in by_room]
         if placed:
@@ -175,3 +180,8 @@ class TopologyPlanner:
             (each for each in found if each.most == members),
             key=lambda each: (not each.is_nominated, each.slack, each.domain.number),
         )
+
+
+def _fails_anywhere(plan: Plan) -> bool:
+    """Return whether all members that failed were rejected before any node was looked at, such as by their quota."""
+    return bool(plan.failed) and all(each.rejection.diagnosis.pre_filter_message for each in plan.failed)

@@ -14,6 +14,7 @@ from kscheduler.gangs.planner import Plan, Planner
 from kscheduler.gangs.topology_planner import TopologyPlanner
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.testing.wrappers import make_node, make_pod
+from tests.framework.plugins.volumebinding.objects import pod_with
 from tests.gangs.test_planner import SHAPES, nodes_of, state_of, workers
 from tests.support.checks import check_cache
 from tests.support.lanes import Side
@@ -182,6 +183,14 @@ def test_terms_may_make_the_tightest_domain_too_small() -> None:
     apart = make_pod("x").label(app="a").req(cpu=1).pod_anti_affinity(HOSTNAME, {"app": "a"})
     gangs = Gangs(cluster({"r1": [4, 1], "r2": [4, 4, 4]}))
     assert racks_of(gangs.plan(workers(3, apart), 3)) == {"r2"}
+
+
+def test_members_that_are_rejected_whatever_the_node_are_not_looked_at_in_each_domain() -> None:
+    gangs = Gangs(cluster({"r1": [8], "r2": [8]}))
+    plan = gangs.plan(workers(3, pod_with("missing").req(cpu=1)), 2)
+    assert not plan.reaches(2)
+    assert plan.refusal == ""
+    assert plan.failed[0].rejection.message.endswith('persistentvolumeclaim "missing" not found.')
 
 
 def test_nodes_and_labels_that_change_are_seen() -> None:
