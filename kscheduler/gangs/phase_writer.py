@@ -28,6 +28,7 @@ from kscheduler.api.pod_groups import (
 )
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.informer import Informer
+from kscheduler.client.pod_group_kinds import COSCHEDULING_POD_GROUPS, GROUP_PODS
 from kscheduler.client.protocol import Client, always
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.clock import Clock
@@ -35,7 +36,6 @@ from kscheduler.errors import APIError, Conflict, Forbidden, NotFound
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.phases import status_of
 from kscheduler.gangs.registry import Registry
-from kscheduler.gangs.resources import COSCHEDULING_POD_GROUPS, GROUP_PODS
 
 log = logging.getLogger(__name__)
 

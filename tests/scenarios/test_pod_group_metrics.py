@@ -9,10 +9,10 @@ import re
 
 import pytest
 
+from kscheduler.client.pod_group_kinds import pod_groups
 from kscheduler.config.load import in_release
 from kscheduler.config.releases import RELEASE_1_37
 from kscheduler.config.types import SchedulerConfig
-from kscheduler.gangs.resources import pod_groups
 from kscheduler.testing.wrappers import PodBuilder, make_pod
 from tests.scenarios.gangs import BY_LABEL, by_field, group, members
 from tests.support.moving_families import moved

@@ -28,6 +28,7 @@ from kscheduler.api.storage import (
     PersistentVolumeSpec,
     StorageClass,
 )
+from kscheduler.client.pod_group_kinds import GROUP_PODS
 from kscheduler.client.protocol import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -45,7 +46,6 @@ from kscheduler.client.protocol import (
 )
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37
 from kscheduler.errors import APIError, Conflict, Gone, NotFound, Unreachable
-from kscheduler.gangs.resources import GROUP_PODS
 from kscheduler.simulator.cluster import Cluster, in_order_of_use
 from kscheduler.simulator.cluster_client import Latency
 from tests.simulator.objects import binding, brief, make_pod, next_batch
