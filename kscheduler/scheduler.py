@@ -336,6 +336,7 @@ class Scheduler:
             recorder=self.recorder,
             measurements=self.measurements,
             permission=self.permission,
+            is_synced=lambda: self.is_synced,
             wake=self._work.set,
         )
 

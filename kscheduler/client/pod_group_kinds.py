@@ -11,7 +11,7 @@ from kscheduler.config.releases import Release
 COSCHEDULING_POD_GROUPS: Resource[CoschedulingPodGroup] = Resource(
     f"{COSCHEDULING_GROUP}/v1alpha1", "podgroups", "PodGroup", CoschedulingPodGroup
 )
-# The pods that name such a group, finished ones as well.
+# The pods that name such a group.
 GROUP_PODS: Resource[GroupPod] = Resource("v1", "pods", "Pod", GroupPod, label=POD_GROUP_LABEL)
 
 

@@ -74,6 +74,7 @@ class GangParts:
         recorder: EventRecorder,
         measurements: Measurements,
         permission: WritePermission,
+        is_synced: Callable[[], bool],
         wake: Callable[[], None],
     ) -> None:
         self._cache = cache
@@ -90,7 +91,9 @@ class GangParts:
             self._statuses = GroupStatuses(
                 client, pod_groups(config.release), config.release.pod_group_condition, permission, clock
             )
-        self._phases = GroupPhases(client, permission, clock) if COSCHEDULING_DOOR in self._doors else None
+        self._phases: GroupPhases | None = None
+        if COSCHEDULING_DOOR in self._doors:
+            self._phases = GroupPhases(client, self.registry, permission, clock, is_synced=is_synced)
         versions = {door.api: resource_of(door.kind, config.release).group_version for door in self._doors}
         self.reports = GangReports(self.registry, recorder, self._statuses, measurements, permission, clock, versions)
         self.mending = Mending(

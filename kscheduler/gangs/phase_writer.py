@@ -1,7 +1,9 @@
 """Keeps the status of Coscheduling's PodGroups, as long as scheduler-plugins' own controller does not.
 
-That controller is there if its Lease is held; then nothing is written. All pods that name a group are watched for this,
-finished ones as well, which the scheduler itself does not see. Only the replica that may write begins with it.
+That controller is there if its Lease is held; then nothing is written. For the phases of pods all are watched that name
+a group and are not Pending, finished ones as well, which the scheduler itself does not see; so no pod is read twice
+while it waits and is bound. That the others exist says the registry: a pod that waits for another scheduler is not
+among them. Only the replica that may write begins with this.
 """
 
 from __future__ import annotations
@@ -10,12 +12,14 @@ import asyncio
 import logging
 import math
 import random
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import to_builtins
 
 from kscheduler.api.objects import LeaseSpec, ObjectMeta
 from kscheduler.api.pod_groups import (
+    COSCHEDULING_GROUP,
     POD_GROUP_LABEL,
     CoschedulingPodGroup,
     CoschedulingPodGroupStatus,
@@ -25,11 +29,13 @@ from kscheduler.api.pod_groups import (
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.informer import Informer
 from kscheduler.client.pod_group_kinds import COSCHEDULING_POD_GROUPS, GROUP_PODS
-from kscheduler.client.protocol import Client
+from kscheduler.client.protocol import Client, always
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, Conflict, Forbidden, NotFound
+from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.phases import status_of
+from kscheduler.gangs.registry import Registry
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +45,8 @@ REFUSED_PAUSE_S = 60.0  # the same where a right is missing
 LEASE_NAMESPACE, LEASE_NAME = "kube-system", "sched-plugins-controllers"
 LEASE_KNOWN_S = 10.0  # how long an answer about the Lease counts
 LEASE_DURATION_S = 15  # of a Lease that does not say it
+
+NOT_PENDING = "status.phase!=Pending"
 
 GroupName = tuple[str, str]  # namespace and name of a PodGroup
 
@@ -72,20 +80,41 @@ class ControllerLease:
 
 
 class GroupPhases:
-    """Follows the PodGroups, by `seen` and `gone`, and their pods, by a watch of its own. `run` is a task."""
+    """Follows the PodGroups, by `seen` and `gone`, and their pods, by the registry and a watch. `run` is a task.
 
-    def __init__(self, client: Client, permission: WritePermission, clock: Clock) -> None:
+    `is_synced`: whether the registry knows all pods.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        registry: Registry,
+        permission: WritePermission,
+        clock: Clock,
+        *,
+        is_synced: Callable[[], bool] = always,
+    ) -> None:
         self._client = client
+        self._registry = registry
+        registry.on_members = self._has_members
         self._permission = permission
+        self._is_synced = is_synced
         self._lease = ControllerLease(client, clock)
         self._groups: dict[GroupName, CoschedulingPodGroup] = {}
-        self._pods: dict[GroupName, dict[str, GroupPod]] = {}  # by group and name, also where the group is missing
+        # Those that are not Pending, by group and name, also where the group is missing.
+        self._pods: dict[GroupName, dict[str, GroupPod]] = {}
         self._changed: dict[GroupName, None] = {}  # the status of these groups may be out of date; in this order
         self._work = asyncio.Event()
         self._is_left = False  # to the controller, which was said
         self._lacks_right = False  # which was said
         self._informer: Informer[GroupPod] = Informer(
-            client, GROUP_PODS, self, clock=clock, rng=random.Random(0), keep=_what_counts
+            client,
+            GROUP_PODS,
+            self,
+            clock=clock,
+            rng=random.Random(0),
+            field_selector=NOT_PENDING,
+            keep=_what_counts,
         )
 
     # --- what is seen ---
@@ -119,6 +148,11 @@ class GroupPhases:
             self._pods.pop(name, None)
         self._has_changed(name)
 
+    def _has_members(self, key: GangKey) -> None:
+        """Take note that a gang got or lost a member."""
+        if key.api == COSCHEDULING_GROUP:
+            self._has_changed((key.namespace, key.name))
+
     def _has_changed(self, name: GroupName) -> None:
         if name in self._groups:
             self._changed[name] = None
@@ -148,7 +182,7 @@ class GroupPhases:
 
     async def _why_not_now(self) -> float:
         """Return 0 if this replica is to write now, else the seconds until that is to be asked again."""
-        if not self._permission.may_write():
+        if not (self._permission.may_write() and self._is_synced()):
             return PAUSE_S
         lease = f"{LEASE_NAMESPACE}/{LEASE_NAME}"
         try:
@@ -178,7 +212,7 @@ class GroupPhases:
                 continue  # it has gone meanwhile
             del self._changed[name]
             group = self._groups[name]
-            status = status_of(group, self._pods.get(name, {}))
+            status = status_of(group, self._pods_of(name))
             if status == group.status:
                 continue
             try:
@@ -199,6 +233,13 @@ class GroupPhases:
                 log.info("phase of a PodGroup not written yet", extra={"group": group.key, "err": str(error)})
                 return PAUSE_S
         return rest_s
+
+    def _pods_of(self, name: GroupName) -> dict[str, GroupPod]:
+        """Return the pods of a group, by name. O(pods)."""
+        tracked = self._registry.get(GangKey(COSCHEDULING_GROUP, *name))
+        members = () if tracked is None else tracked.members.values()
+        pending = {member.pod.metadata.name: GroupPod(member.pod.metadata) for member in members}
+        return pending | self._pods.get(name, {})
 
     def _refused(self, why: str, error: APIError) -> None:
         if not self._lacks_right:

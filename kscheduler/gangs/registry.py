@@ -16,7 +16,7 @@ cluster leaves its gang; if it has succeeded, that is counted.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -148,6 +148,7 @@ class Registry:
         self._doors = doors
         self._gangs: dict[GangKey, TrackedGang] = {}
         self.members: dict[str, Member] = {}  # pod uid -> member; changed here only
+        self.on_members: Callable[[GangKey], None] = lambda key: None  # called when a gang gets or loses a member
 
     def __iter__(self) -> Iterator[TrackedGang]:
         return iter(self._gangs.values())
@@ -207,6 +208,7 @@ class Registry:
         tracked = self._track(key)
         member = self.members[uid] = Member(pod, tracked, stage)
         tracked.enter(member)
+        self.on_members(key)
         return before, tracked
 
     def move(self, uid: str, stage: Stage) -> TrackedGang | None:
@@ -245,6 +247,7 @@ class Registry:
             return None
         tracked = member.tracked
         tracked.leave(member)
+        self.on_members(tracked.key)
         tracked.succeeded += member.has_succeeded
         if not tracked.members:
             tracked.succeeded, tracked.run = 0, tracked.run + 1

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kscheduler.testing.controlplane import BindWatch, ControlPlane, verify, workload
+from kscheduler.testing.controlplane.faults import HarnessError
 from kscheduler.testing.controlplane.kscheduler import KScheduler
 from kscheduler.testing.controlplane.load import create, nodes, pods
 from kscheduler.testing.controlplane.patience import eventually
@@ -110,13 +111,10 @@ def _bound(workspace: Workspace) -> Counter[str]:
 def _judge(workspace: Workspace) -> str:
     """Wait until all that fits is bound, and return what is wrong then; "" if nothing is."""
     try:
-        eventually(
-            lambda: sum(_bound(workspace).values()) >= FIT * SIZE,
-            "as many pods as fit are bound",
-            state=lambda: sorted(_bound(workspace).items()),
-        )
-    except Exception as error:  # the next run is played all the same
-        return f"{type(error).__name__}: {error}"
+        with BindWatch(workspace.control_plane.credentials, workspace.namespace) as watch:
+            watch.wait(FIT * SIZE)
+    except HarnessError as error:  # the next run is played all the same
+        return f"{error}; {sorted(_bound(workspace).items())}"
     bound = _bound(workspace)
     partial = {gang: count for gang, count in bound.items() if count != SIZE}
     if partial or len(bound) != FIT:

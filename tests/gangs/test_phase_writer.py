@@ -14,12 +14,16 @@ from kscheduler.api.objects import Lease, LeaseSpec, ObjectMeta, Pod
 from kscheduler.api.pod_groups import POD_GROUP_LABEL, CoschedulingPodGroup, CoschedulingPodGroupStatus
 from kscheduler.client.informer import Informer, KeepNewest
 from kscheduler.client.pod_group_kinds import COSCHEDULING_POD_GROUPS
+from kscheduler.client.protocol import PODS
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.gangs.phase_writer import LEASE_KNOWN_S, LEASE_NAME, LEASE_NAMESPACE, REFUSED_PAUSE_S, GroupPhases
+from kscheduler.gangs.registry import Registry, Stage
+from kscheduler.gangs.rules import WHOLE
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
 from kscheduler.testing.wrappers import make_pod
+from tests.gangs.builders import DOORS
 from tests.scenarios.gangs import gang
 
 WRITTEN_S = 10.0  # by then a status is written
@@ -33,7 +37,9 @@ class Stand:
         self.cluster = Cluster(self.clock)
         self.client = self.cluster.client()
         self.faults = self.client.faults
-        self.phases = GroupPhases(self.client, permission or WritePermission(), self.clock)
+        self.registry = Registry(DOORS, WHOLE)
+        self.phases = GroupPhases(self.client, self.registry, permission or WritePermission(), self.clock)
+        self.cluster.store(PODS).subscribe(self._pod_changed)
         self.versions: list[CoschedulingPodGroupStatus] = []
         self.cluster.store(COSCHEDULING_POD_GROUPS).subscribe(self._written)
         handler = KeepNewest(self.phases.seen, self.phases.gone)
@@ -45,6 +51,13 @@ class Stand:
     def _written(self, before: CoschedulingPodGroup | None, after: CoschedulingPodGroup | None) -> None:
         if before is not None and after is not None:
             self.versions.append(after.status)
+
+    def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
+        """What the scheduler's own informer of unfinished pods does to the registry."""
+        if after is not None and after.status.phase not in ("Succeeded", "Failed"):
+            self.registry.set_member(after, Stage.BOUND)
+        elif before is not None:
+            self.registry.remove_member(before.metadata.uid)
 
     async def sleep(self, seconds: float = WRITTEN_S) -> None:
         if not self._tasks:
@@ -210,6 +223,28 @@ def test_only_the_leader_writes_and_watches() -> None:
             await stand.stop()
 
     run_virtual(play())
+
+
+@on_a_stand
+async def test_nothing_is_written_before_all_pods_are_known(stand: Stand) -> None:
+    is_synced = False
+    stand.phases._is_synced = lambda: is_synced
+    stand.cluster.create_object(gang("train", 2))
+    stand.add_pods("Pending")
+    await stand.sleep(60)
+    assert stand.status() == ("", 0, 0, 0)
+    is_synced = True
+    await stand.sleep()
+    assert stand.status() == ("Pending", 0, 0, 0)
+
+
+@on_a_stand
+async def test_pods_that_wait_are_not_watched_for_this(stand: Stand) -> None:
+    stand.cluster.create_object(gang("train", 2))
+    stand.add_pods("Pending", "Pending")
+    await stand.sleep()
+    assert stand.status() == ("Scheduling", 0, 0, 0)
+    assert not stand.phases._informer.store
 
 
 def test_nothing_is_written_while_the_controller_renews_its_lease_and_that_is_said_once(

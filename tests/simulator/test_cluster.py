@@ -310,7 +310,9 @@ async def test_only_pods_with_a_label_are_shown_where_it_is_asked_for(cluster: C
     cluster.create_pod(member)
     listed = await cluster.client().list_page(GROUP_PODS)
     assert [pod.metadata.name for pod in listed.items] == ["member"]
-    assert await next_batch(changes) == [("ADDED", "member")]
+    [event] = await changes.__anext__()
+    assert event.object is not None
+    assert (event.type, event.object.metadata.name) == (EventType.ADDED, "member")
 
 
 async def test_the_object_of_a_pod_that_left_the_selection_is_the_last_one_inside_with_the_new_version(
