@@ -43,6 +43,7 @@ class Plan:
     not_tried: Sequence[QueuedPodInfo] = ()  # since those before them had failed
     fault: Failed | None = None  # a member whose search met a fault: none of the others was tried after it
     is_trial: bool = False  # it will be undone in any case
+    shared: CycleState = field(default_factory=CycleState)  # by the cycles of all members
 
     def reaches(self, missing: int) -> bool:
         """Return whether at least so many members are placed, and no search met a fault."""
@@ -163,6 +164,7 @@ class Planner:
         if framework.only_binds(pod):
             return Placed(queued, node_name, framework, feasible, None)
         state = state or CycleState()
+        state.group = plan.shared
         if plan.is_trial:
             state.write(TRIAL, True)
         return Placed(queued, node_name, framework, feasible, state)
@@ -184,7 +186,7 @@ class Planner:
         pod = queued.pod_info
         framework = self._profiles[pod.pod.spec.scheduler_name]
         state = CycleState()
-        state.skips_post_filter = True
+        state.skips_post_filter, state.group = True, plan.shared
         found = framework.schedule_pod(state, pod)
         if isinstance(found, Rejection):
             return found
