@@ -254,6 +254,7 @@ class Scheduler:
         self.live_metrics = self._build_live_metrics(client, config, options, metric_source)
         self.profiles = self._build_profiles(config, stopwatch, options)
         self.queue = self._build_queue(config, options, stopwatch)
+        self._divisions = None if self._queue_watch is None else self._build_divisions()
         if self._guests is not None:
             self._guests.attach(
                 clock=clock,
@@ -347,6 +348,9 @@ class Scheduler:
         self.measurements.show_queues(lambda: share_amounts(self.share_queues))
         names = {profile.scheduler_name for profile in config.profiles if QUEUES in profile.plugins.enabled_names()}
         return ShareQueueWatch(self.share_queues, names)
+
+    def _build_divisions(self) -> ShareDivisionWatch:
+        return ShareDivisionWatch(self.share_queues, self.queue, clock=self._clock, wake=self._work.set)
 
     def _build_profiles(
         self, config: SchedulerConfig, stopwatch: Callable[[], float], options: Options
@@ -640,8 +644,8 @@ class Scheduler:
             lanes.append(self._quota_statuses.run())
         if self._queue_statuses is not None:
             lanes.append(self._queue_statuses.run())
-            watch = ShareDivisionWatch(self.share_queues, self.queue, clock=self._clock, wake=self._work.set)
-            lanes.append(watch.run())
+        if self._divisions is not None:
+            lanes.append(self._divisions.run())
         if self._annotations is not None:
             lanes.append(self._annotations.run())
         if self._guests is not None:

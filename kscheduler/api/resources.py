@@ -124,9 +124,9 @@ def depends_on_status(pod: Pod) -> bool:
     The pod then may count for other amounts than its spec requests.
     """
     status = pod.status
-    return bool(
-        status.container_statuses or status.init_container_statuses or status.resources
-    ) or is_resize_infeasible(pod)
+    if status.container_statuses or status.init_container_statuses or status.resources:
+        return True
+    return bool(status.conditions) and is_resize_infeasible(pod)
 
 
 def is_resize_infeasible(pod: Pod) -> bool:

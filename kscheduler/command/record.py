@@ -61,7 +61,7 @@ async def _record(options: RecordOptions, emulations: Emulations, clock: Clock) 
             to_yaml(config) if options.config else "",
             options.part_bytes,
             options.keep_parts,
-            config.release.version,
+            config.release,
         )
         recorder = Recorder(client, clock, random.Random(), settings)
         for number in (signal.SIGINT, signal.SIGTERM):

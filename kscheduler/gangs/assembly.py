@@ -8,6 +8,7 @@ from typing import Any
 from kscheduler.cache.cache import Cache
 from kscheduler.client.concurrency import run_together
 from kscheduler.client.informer import Handler
+from kscheduler.client.pod_group_kinds import pod_groups, resource_of
 from kscheduler.client.protocol import PODS, Client, Resource
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.write_permission import WritePermission
@@ -44,7 +45,6 @@ from kscheduler.gangs.preemption.whole import WholePreemption
 from kscheduler.gangs.preemption.whole_victims import WholeVictims
 from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.reports import GangReports
-from kscheduler.gangs.resources import pod_groups, resource_of
 from kscheduler.gangs.rules import rules_of
 from kscheduler.gangs.stand_in import StandIn
 from kscheduler.gangs.status_writer import GroupStatuses

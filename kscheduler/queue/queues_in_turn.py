@@ -57,7 +57,7 @@ class QueuesInTurn(ActiveQueue):
         self._returns_here = count(-1, -1)
         self._leaves = queues.leaves  # the queues that take pods, for which the heaps were made
         self._heaps: dict[str, PodHeap] = {}  # queue -> its pods that call no extender; none is empty
-        self._demands: dict[str, Demand] = {}  # uid of such a pod -> what it asked for when it came, or was updated
+        self._demands: dict[QueuedPodInfo, Demand] = {}  # what such a pod asked for when it came, or was updated
         self._live = 0
         self._heads: dict[str, QueuedPodInfo] = {}  # queue -> the first pod of its heap, except of `_changed` ones
         self._jobs: dict[str, Amounts] = {}  # queue that takes pods -> what its first pod asks for
@@ -87,7 +87,7 @@ class QueuesInTurn(ActiveQueue):
     def _push(self, qpi: QueuedPodInfo, ticket: int) -> None:
         self._follow()
         qpi.pool = Pool.ACTIVE
-        self._demands[qpi.uid] = demand = self._demand_of(qpi)
+        self._demands[qpi] = demand = self._demand_of(qpi)
         name = self._place_of(demand)
         heap = self._heaps.get(name)
         if heap is None:
@@ -118,7 +118,7 @@ class QueuesInTurn(ActiveQueue):
         if qpi.lane:
             super().remove(qpi)
             return
-        name = self._place_of(self._demands.pop(qpi.uid))
+        name = self._place_of(self._demands.pop(qpi))
         heap = self._heaps[name]
         heap.remove(qpi)
         self._changed.add(name)
@@ -129,11 +129,11 @@ class QueuesInTurn(ActiveQueue):
     def is_misplaced(self, qpi: QueuedPodInfo) -> bool:
         if qpi.lane:
             return False
-        known, demand = self._demands.get(qpi.uid), self._demand_of(qpi)
+        known, demand = self._demands.get(qpi), self._demand_of(qpi)
         if known is None or self._place_of(known) != self._place_of(demand):
             return True
         if demand != known:
-            self._demands[qpi.uid] = demand
+            self._demands[qpi] = demand
             self._changed.add(self._place_of(demand))
         return False
 
@@ -158,7 +158,7 @@ class QueuesInTurn(ActiveQueue):
                 popped.append(qpi := heads[name])
                 heap, demand = self._heaps[name], self._demand_at(qpi)
                 heap.pop()
-                del self._demands[qpi.uid]
+                del self._demands[qpi]
                 self._live -= 1
                 if not heap:
                     del self._heaps[name]
@@ -194,7 +194,7 @@ class QueuesInTurn(ActiveQueue):
 
     def _demand_at(self, head: QueuedPodInfo) -> Demand:
         """Return what a pod asks for now. A gang may ask for more than when it came."""
-        return self._demands[head.uid] if type(head) is QueuedPodInfo else self._demand_of(head)
+        return self._demands[head] if type(head) is QueuedPodInfo else self._demand_of(head)
 
     def first(self, most: int) -> list[QueuedPodInfo]:
         """Return up to `most` pods: those in queues in the order in which they would be popped, then others."""
@@ -237,7 +237,7 @@ class QueuesInTurn(ActiveQueue):
             heap.check()
             assert heap, f"the heap of queue {name} is kept for nobody"
             for qpi in heap:
-                assert self._place_of(self._demands[qpi.uid]) == name, f"a pod of queue {name} is counted elsewhere"
+                assert self._place_of(self._demands[qpi]) == name, f"a pod of queue {name} is counted elsewhere"
             if name not in self._changed:
                 assert self._heads.get(name) is heap.first(), f"another pod of queue {name} is taken for the first"
         assert self._heads.keys() - self._changed <= self._heaps.keys(), "an empty queue has a first pod"

@@ -6,7 +6,7 @@ Only leaves hold jobs; a queue's amounts include those of the queues below it. A
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -50,13 +50,13 @@ class Queue:
     shares: dict[str, Share] = field(default_factory=dict)  # by resource
     preempt_min_s: float | None = None  # how long its jobs run at least; see `min_runtime`
     reclaim_min_s: float | None = None
+    _path: tuple[Queue, ...] = ()  # remembered; empty until it is asked for
 
-    def path(self) -> Iterator[Queue]:
-        """Yield this queue and those above it, up to the root."""
-        queue: Queue | None = self
-        while queue is not None:
-            yield queue
-            queue = queue.parent
+    def path(self) -> tuple[Queue, ...]:
+        """Return this queue and those above it, up to the root. From then on no queue of it may get another parent."""
+        if not self._path:
+            self._path = (self,) if self.parent is None else (self, *self.parent.path())
+        return self._path
 
     def allocated(self) -> dict[str, int]:
         return {resource: share.allocated for resource, share in self.shares.items()}

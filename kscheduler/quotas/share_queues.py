@@ -207,7 +207,7 @@ class ShareQueues:
             self._put(uid, _Counted(self.counted_demand(pod), True, False))
         elif not counted.is_on_node:
             demand = self.counted_demand(pod)  # the version that is placed may differ from the one that waited
-            if demand == counted.demand and self._is_leaf(demand.queue):
+            if (demand is counted.demand or demand == counted.demand) and self._is_leaf(demand.queue):
                 self._move(counted, True)
             else:
                 self._take(uid, counted)
@@ -218,13 +218,18 @@ class ShareQueues:
         """Take a newer version of a pod that is counted on its node."""
         uid = new.metadata.uid
         counted = self._pods.get(uid)
-        if counted is not None and counted.is_on_node:
-            demand = self.counted_demand(new)
-            if demand != counted.demand:
-                self._take(uid, counted)
-                self._put(uid, _Counted(demand, True, counted.is_waiting))
-                self.priorities.drop(uid)
-            self._note(new)
+        if counted is None or not counted.is_on_node:
+            return
+        demand = self.counted_demand(new)
+        if demand is counted.demand:  # as of nearly all: pods of one template share it
+            if new.metadata.deletion_timestamp is not None:
+                self.ending.add(uid)
+            return
+        if demand != counted.demand:
+            self._take(uid, counted)
+            self._put(uid, _Counted(demand, True, counted.is_waiting))
+            self.priorities.drop(uid)
+        self._note(new)
 
     def pod_removed(self, pod: Pod) -> None:
         """Count a pod on its node no more; it may still wait for one."""
@@ -249,7 +254,7 @@ class ShareQueues:
             counted.is_waiting = True
             return
         demand = self.counted_demand(pod)
-        if counted is None or counted.demand != demand:
+        if counted is None or (counted.demand is not demand and counted.demand != demand):
             if counted is not None:
                 self._take(uid, counted)
             self._put(uid, _Counted(demand, False, True))
@@ -303,10 +308,11 @@ class ShareQueues:
     def _change(self, counted: _Counted, times: int) -> None:
         """Count a pod, or take it back. An outdated tree is left alone: all are counted when it is built again."""
         demand, is_on_node = counted.demand, counted.is_on_node
+        use = self._use_of(demand.queue)
         if is_on_node:
-            self._charge(demand, times)
+            self._charge(use, demand, times)
         else:
-            self._wait(demand, times)
+            _add(use.waiting, demand.amounts, times)
         queue = None if self._is_outdated else self._tree.queues.get(demand.queue)
         if queue is not None and (is_on_node or demand.queue in self._leaves):
             if _ask(queue, demand.amounts, times):
@@ -323,23 +329,22 @@ class ShareQueues:
     def _move(self, counted: _Counted, to_node: bool) -> None:
         """Count a pod as placed, or as waiting again, in a queue that takes pods, which asks for as much as before."""
         counted.is_on_node = to_node
-        times = 1 if to_node else -1
-        self._charge(counted.demand, times)
-        self._wait(counted.demand, -times)
+        demand, times = counted.demand, 1 if to_node else -1
+        use = self._use_of(demand.queue)
+        self._charge(use, demand, times)
+        _add(use.waiting, demand.amounts, -times)
         self.on_change()
 
-    def _charge(self, demand: Demand, times: int) -> None:
-        use = self._use_of(demand.queue)
-        non_preemptible = NOTHING if demand.is_preemptible else demand.amounts
+    def _charge(self, use: _Use, demand: Demand, times: int) -> None:
         _add(use.allocated, demand.amounts, times)
-        _add(use.non_preemptible, non_preemptible, times)
+        non_preemptible = NOTHING
+        if not demand.is_preemptible:
+            non_preemptible = demand.amounts
+            _add(use.non_preemptible, non_preemptible, times)
         queue = None if self._is_outdated else self._tree.queues.get(demand.queue)
         if queue is not None:
             count_use(queue, demand.amounts, non_preemptible, times)
             self.touched.add(demand.queue)
-
-    def _wait(self, demand: Demand, times: int) -> None:
-        _add(self._use_of(demand.queue).waiting, demand.amounts, times)
 
     def _use_of(self, name: str) -> _Use:
         use = self._use.get(name)
@@ -505,8 +510,10 @@ def _ask(queue: Queue, amounts: Amounts, times: int) -> bool:
         for resource, amount in amounts.items():
             share = shares.get(resource)
             if share is not None:
-                before = share.requestable
-                share.request += times * amount
-                after = share.requestable
+                before = share.request
+                share.request = after = before + times * amount
+                limit = share.limit
+                if limit is not None:  # as `requestable`, without a call for each
+                    before, after = min(limit, before), min(limit, after)
                 may_change = may_change or (before != after and min(before, after) <= share.fair)
     return may_change

@@ -5,7 +5,7 @@ after that, in the order in which the watches reported them.  5. `End`, unless t
 
 A record that a running scheduler writes of itself (`kscheduler run --record`) has a `Start` after the header, and holds
 everything that the scheduler's decisions depend on, in the order in which it took part: changes as above, and the
-entries `Woken`, `Decided`, `Written`, `Resumed` and `Retried`. The decisions themselves are in `Decided`.
+entries `Woken`, `Divided`, `Decided`, `Written`, `Resumed` and `Retried`. The decisions themselves are in `Decided`.
 
 A `Mark` is written whenever the entries so far are flushed to the file. It has the digest of all lines before it, so
 that a reader can distinguish a record that was modified or damaged from one that was cut off. The lines are compressed
@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 import msgspec
 
-FORMAT: Final = 2  # newest format number; raised by each change that older readers would misread
+FORMAT: Final = 3  # newest format number; raised by each change that older readers would misread
 OBJECTS_ONLY: Final = 1  # format number of records without the entries of a running scheduler
 
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
@@ -123,6 +123,12 @@ class Woken(Entry, frozen=True, tag="woken"):
     wall: int | None = None  # new value of `Start.wall`; None: as before
 
 
+class Divided(Entry, frozen=True, tag="divided"):
+    """The fair shares of queues were looked at, and pods that they help were made active."""
+
+    at: float
+
+
 class Decided(Entry, frozen=True, tag="decided"):
     """Pods were taken off the queue together and tried, in this order."""
 
@@ -156,5 +162,5 @@ class Retried(Entry, frozen=True, tag="retried"):
     at: float
 
 
-AnyEntry = Header | Change | Synced | Mark | End | Start | Woken | Decided | Written | Resumed | Retried
-Readable = Change | Synced | Start | Woken | Decided | Written | Resumed | Retried  # what a reader yields
+AnyEntry = Header | Change | Synced | Mark | End | Start | Woken | Divided | Decided | Written | Resumed | Retried
+Readable = Change | Synced | Start | Woken | Divided | Decided | Written | Resumed | Retried  # what a reader yields

@@ -12,21 +12,20 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kscheduler import __version__
 from kscheduler.api.objects import APIObject
 from kscheduler.client.concurrency import cancel_and_wait, run_together, wait_event
 from kscheduler.client.informer import Informer
-from kscheduler.client.protocol import DEVICES, GROUPS, NODES, PODS, STORAGE, UNFINISHED_PODS, Client, Resource
+from kscheduler.client.protocol import PODS, UNFINISHED_PODS, Client
 from kscheduler.clock import Clock
+from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.errors import ConfigError
 from kscheduler.record.entries import OBJECTS_ONLY, Change, ChangeType, End, Header, Synced
 from kscheduler.record.kept_fields import encoded
+from kscheduler.record.recorded_kinds import may_be_unknown, name_of, recorded_kinds
 from kscheduler.record.writer import RecordWriter
 
-# The kinds in the order in which they are written: pods last, since they refer to the others.
-KINDS: tuple[Resource[Any], ...] = (NODES, *GROUPS, *STORAGE, *DEVICES, PODS)
 LOOK_S = 0.1  # seconds between checks whether everything is listed
 FLUSH_S = 1.0  # seconds between writes to the file; at most this much is lost if the recorder is killed
 
@@ -42,7 +41,7 @@ class RecorderOptions:
     configuration: str = ""
     part_bytes: int = 0  # size at which another file is begun; 0: no limit
     keep_parts: int = 0  # how many of the newest files are kept; 0: all
-    emulated_version: str = ""  # release of the scheduler, such as "1.37"; "": not known
+    release: Release | None = None  # of Kubernetes, which the scheduler emulates; None: not known
 
 
 class Recorder:
@@ -55,13 +54,13 @@ class Recorder:
             Informer(
                 client,
                 kind,
-                _Changes(kind.plural, self._write),
+                _Changes(name_of(kind), self._write),
                 clock=clock,
                 rng=rng,
                 field_selector=UNFINISHED_PODS if kind is PODS else "",
-                may_be_unknown=kind in DEVICES,
+                may_be_unknown=may_be_unknown(kind),
             )
-            for kind in KINDS
+            for kind in recorded_kinds(options.release or DEFAULT_RELEASE)
         ]
         self._writer: RecordWriter | None = None  # None until all kinds are listed
         self._number = 0  # of the current file
@@ -74,14 +73,14 @@ class Recorder:
 
     @property
     def objects(self) -> dict[str, int]:
-        """Plural name -> how many objects of this kind exist now; kinds without objects are left out."""
-        return {each.resource.plural: len(each.store) for each in self._informers if each.store}
+        """Name of each kind -> how many objects of it exist now; kinds without objects are left out."""
+        return {name_of(each.resource): len(each.store) for each in self._informers if each.store}
 
     @property
     def unlisted(self) -> dict[str, str]:
-        """Plural name of each kind that has not been listed yet -> the last error, or ""."""
+        """Name of each kind that has not been listed yet -> the last error, or ""."""
         waiting = [each for each in self._informers if not each.synced.is_set()]
-        return {each.resource.plural: str(each.last_error or "") for each in waiting}
+        return {name_of(each.resource): str(each.last_error or "") for each in waiting}
 
     def stop(self) -> None:
         """Make `run` close the file and return."""
@@ -127,11 +126,11 @@ class Recorder:
         self.parts.append(path)
         self._started_s = self._clock.now()
         options, started = self._options, self._clock.wall()
-        version = options.emulated_version
+        version = "" if options.release is None else options.release.version
         writer.write(Header(OBJECTS_ONLY, __version__, started, number, options.configuration, version))
         for informer in self._informers:
             for obj in informer.store.values():
-                writer.write(Change(0.0, informer.resource.plural, "ADDED", encoded(obj)))
+                writer.write(Change(0.0, name_of(informer.resource), "ADDED", encoded(obj)))
         writer.write(Synced(0.0))
         writer.flush()
         while 0 < self._options.keep_parts < len(self.parts):

@@ -27,6 +27,7 @@ from kscheduler.client.protocol import Client, Resource
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.clock import Clock
 from kscheduler.config.dump import to_yaml
+from kscheduler.config.queues import keeps_queues, queues_args
 from kscheduler.config.releases import Release
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.cycle.bindings import Bindings
@@ -49,6 +50,7 @@ from kscheduler.record.entries import (
     ChangeType,
     Decided,
     Decision,
+    Divided,
     End,
     Entry,
     Failure,
@@ -62,9 +64,10 @@ from kscheduler.record.entries import (
     Written,
 )
 from kscheduler.record.kept_fields import encoded
-from kscheduler.record.recorder import KINDS
+from kscheduler.record.recorded_kinds import KINDS, name_of
 from kscheduler.replay.edge import EdgeClaims, EdgeEvictions, EdgeStatuses, EdgeWaitingPods, NotedCycles, at_edge
 from kscheduler.scheduler import Options, Scheduler
+from kscheduler.watch.share_queue_divisions import ShareDivisionWatch
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +76,6 @@ T = TypeVar("T")
 FLUSH_S = 1.0  # between writes to the file; so much is lost if the scheduler is killed
 WALL_US = 1_000  # a change of the wall clock by more than this is recorded
 
-_KINDS = {kind.plural for kind in KINDS}
 _encode = msgspec.json.Encoder().encode
 
 
@@ -156,6 +158,9 @@ class Inputs:
 
     def written(self, uid: str, error: APIError | None) -> None:
         self._writer.write(Written(self.at, uid, None if error is None else failure(error)))
+
+    def divided(self) -> None:
+        self._writer.write(Divided(self.at))
 
     def retried(self) -> None:
         self._writer.write(Retried(self.at))
@@ -327,6 +332,18 @@ class RecordedRefusedPods(RefusedPods):
             self.inputs.end()
 
 
+class RecordedDivisions(ShareDivisionWatch):
+    inputs: Inputs
+
+    def look(self) -> None:
+        self.inputs.begin()
+        try:
+            self.inputs.divided()
+            super().look()
+        finally:
+            self.inputs.end()
+
+
 class RecordedScheduler(Scheduler):
     """A scheduler that records itself. Raises ConfigError for parts that decide by what no record contains."""
 
@@ -373,7 +390,7 @@ class RecordedScheduler(Scheduler):
         )
         try:
             super().__init__(client, config, clock=input_clock, rng=rng, options=options, **others)
-            self._refuse_unrecorded()
+            self._refuse_unrecorded(config)
         except BaseException:
             writer.close()
             writer.parts[0].unlink(missing_ok=True)
@@ -415,8 +432,14 @@ class RecordedScheduler(Scheduler):
         refused.inputs = self._inputs
         return refused
 
+    def _build_divisions(self) -> ShareDivisionWatch:
+        divisions = RecordedDivisions(self.share_queues, self.queue, clock=self._clock, wake=self._work.set)
+        divisions.inputs = self._inputs
+        return divisions
+
     def _events(self, resource: Resource[Any], handler: Handler[Any]) -> Handler[Any]:
-        return RecordedEvents(resource.plural, handler, self._inputs) if resource.plural in _KINDS else handler
+        name = name_of(resource)
+        return RecordedEvents(name, handler, self._inputs) if name in KINDS else handler
 
     def _schedule_slice(self) -> bool:
         if not self._is_begun:
@@ -428,17 +451,15 @@ class RecordedScheduler(Scheduler):
         finally:
             self._inputs.end()
 
-    def _refuse_unrecorded(self) -> None:
+    def _refuse_unrecorded(self, config: SchedulerConfig) -> None:
         guests = self._guests
         what = ""
         if self.extenders.deciders or self.extenders.binders:
             what = "extenders"
         elif self.live_metrics is not None:
             what = "live metrics"
-        elif self._keeps_quotas:
-            what = "elastic quotas"
-        elif self._queue_watch is not None:
-            what = "queues with shares"
+        elif keeps_queues(config) and queues_args(config).file:
+            what = "queues with shares that a file defines"
         elif self.gangs is not None:
             what = "gangs"
         elif guests is not None and (guests.needs_nodes or guests.needs_pods):
@@ -492,10 +513,10 @@ class RecordedScheduler(Scheduler):
         inputs.end()
 
     def _write_objects(self, informer: Informer[Any]) -> None:
-        resource = informer.resource.plural
-        if resource in _KINDS:
+        name = name_of(informer.resource)
+        if name in KINDS:
             for obj in informer.store.values():
-                self._inputs.change(resource, "ADDED", obj)
+                self._inputs.change(name, "ADDED", obj)
 
     def _write_header(self) -> None:
         release = self._release

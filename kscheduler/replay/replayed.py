@@ -43,6 +43,7 @@ from kscheduler.record.entries import (
     Change,
     Decided,
     Decision,
+    Divided,
     Failure,
     Request,
     Resumed,
@@ -51,7 +52,7 @@ from kscheduler.record.entries import (
     Woken,
     Written,
 )
-from kscheduler.record.recorder import KINDS
+from kscheduler.record.recorded_kinds import DECODERS, name_of
 from kscheduler.replay.edge import (
     STARTS,
     EdgeClaims,
@@ -67,10 +68,9 @@ from kscheduler.snapshot.pod_info import PodInfo
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Input = Change | Woken | Decided | Written | Resumed | Retried
+Input = Change | Woken | Divided | Decided | Written | Resumed | Retried
 Task = Coroutine[Any, Any, None]
 
-_DECODERS: dict[str, Callable[[Any], Any]] = {kind.plural: json_decoder(kind.type) for kind in KINDS}
 _APIERRORS: dict[str, type[APIError]] = {
     name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, APIError)
 }
@@ -327,7 +327,7 @@ class ReplayedScheduler(Scheduler):
             raise ConfigError("expected a configuration that a record suffices for, got extenders or live metrics")
         if self.gangs is not None:
             raise ConfigError("expected a configuration that a record suffices for, got gangs")
-        self._informer_of: Mapping[str, Informer[Any]] = {each.resource.plural: each for each in self.informers}
+        self._informer_of: Mapping[str, Informer[Any]] = {name_of(each.resource): each for each in self.informers}
 
     # --- parts of the scheduler -----------------------------------------------------------------------------------
 
@@ -354,9 +354,15 @@ class ReplayedScheduler(Scheduler):
     def _build_refused_pods(self, pauses: RetryPauses) -> RefusedPods:
         return RefusedPods(self.queue, self._clock, pauses, self._work.set)
 
-    def _events(self, resource: Resource[Any], handler: Handler[Any]) -> Handler[Any]:
-        self._handlers.setdefault(resource.plural, handler)
-        return handler
+    def _around(self) -> Callable[[Resource[Any], Handler[Any]], Handler[Any]]:
+        around = super()._around()
+
+        def handler_of(resource: Resource[Any], handler: Handler[Any]) -> Handler[Any]:
+            made = around(resource, handler)
+            self._handlers.setdefault(name_of(resource), made)
+            return made
+
+        return handler_of
 
     # --- inputs ---------------------------------------------------------------------------------------------------
 
@@ -371,6 +377,9 @@ class ReplayedScheduler(Scheduler):
             if entry.wall is not None:
                 self._recorded_clock.wall_us = entry.wall
             self._schedule_slice()  # where bindings have no room, it only moves the pods whose time has come
+        elif isinstance(entry, Divided):
+            if self._divisions is not None:
+                self._divisions.look()
         elif isinstance(entry, Written):
             self._finish_binding(entry)
         elif isinstance(entry, Resumed):
@@ -438,20 +447,24 @@ class ReplayedScheduler(Scheduler):
         self._edge.close()
 
     def apply_change(self, entry: Change) -> None:
-        """Store the changed object and call its handler. Raises ConfigError if it cannot be read."""
+        """Store the changed object and call its handler; nothing if this scheduler does not watch the kind.
+
+        Raises ConfigError if the object cannot be read.
+        """
         self._recorded_clock.set(entry.at)
-        informer = self._informer_of.get(entry.resource)
-        if informer is None or entry.resource not in _DECODERS:
-            raise ConfigError(f"expected one of {', '.join(_DECODERS)}, got a change of {entry.resource[:60]!r}")
+        if entry.resource not in DECODERS:
+            raise ConfigError(f"expected one of {', '.join(DECODERS)}, got a change of {entry.resource[:60]!r}")
         try:
-            obj: APIObject = _DECODERS[entry.resource](entry.object)
+            obj: APIObject = DECODERS[entry.resource](entry.object)
         except DecodeError as error:
             raise ConfigError(f"expected an object of {entry.resource}: {error}") from None
-        self.take_event(informer, entry.type, obj)
+        informer = self._informer_of.get(entry.resource)
+        if informer is not None:
+            self.take_event(informer, entry.type, obj)
 
     def take_event(self, informer: Informer[Any], kind: str, obj: APIObject) -> None:
         """Store the object and call the handler as the informer does."""
-        key, handler, store = obj.key, self._handlers[informer.resource.plural], informer.store
+        key, handler, store = obj.key, self._handlers[name_of(informer.resource)], informer.store
         old = store.get(key)
         try:
             if kind == "DELETED":

@@ -33,6 +33,7 @@ from kscheduler.api.pod_groups import GroupCondition, PodGroup
 from kscheduler.api.share_queues import QueueStatus
 from kscheduler.api.storage import StorageClass, StorageObject
 from kscheduler.client.merge_patch import merge, patched, versioned
+from kscheduler.client.pod_group_kinds import COSCHEDULING_POD_GROUPS, pod_groups
 from kscheduler.client.protocol import (
     DEVICES,
     ELASTIC_QUOTAS,
@@ -58,7 +59,6 @@ from kscheduler.client.times import rfc3339
 from kscheduler.clock import Clock
 from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.errors import Conflict, NotFound
-from kscheduler.gangs.resources import COSCHEDULING_POD_GROUPS, pod_groups
 from kscheduler.input.decoding import convert
 from kscheduler.simulator.cluster_client import ClusterClient, Latency
 from kscheduler.simulator.defaulting import PodDefaults, object_with_defaults

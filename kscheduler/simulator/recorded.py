@@ -7,27 +7,23 @@ nothing preempts it in the simulation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Container
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
 from kscheduler.api.objects import Pod, PodStatus
 from kscheduler.client.protocol import PODS, EventType
 from kscheduler.errors import ConfigError, DecodeError
-from kscheduler.input.decoding import json_decoder
 from kscheduler.record.entries import Change, Header, Synced
 from kscheduler.record.imports import open_record
-from kscheduler.record.recorder import KINDS
+from kscheduler.record.recorded_kinds import DECODERS, KINDS
 from kscheduler.simulator.object_changes import ObjectChange
 from kscheduler.simulator.pod_limit import DEFAULT_MAX_PODS, check_pods
 from kscheduler.simulator.run import Outcome
 from kscheduler.simulator.scenario import Arrival, Scenario
 
-_KINDS = {kind.plural: kind for kind in KINDS}
-_DECODERS: dict[str, Callable[[Any], Any]] = {kind.plural: json_decoder(kind.type) for kind in KINDS}
 NOTE = "Pods leave when they left in the record, even those that were preempted there."
 JOBS_NOTE = "Pods of Jobs run as long as they ran in the record; others leave when they left there."
 
@@ -143,11 +139,11 @@ def recorded_header(path: str) -> Header:
 
 
 def _decoded(path: str, entry: Change, at_s: float) -> ObjectChange:
-    kind = _KINDS.get(entry.resource)
+    kind = KINDS.get(entry.resource)
     if kind is None:
-        raise ConfigError(f"{path}: expected one of {', '.join(_KINDS)}, got a change of {entry.resource[:60]!r}")
+        raise ConfigError(f"{path}: expected one of {', '.join(KINDS)}, got a change of {entry.resource[:60]!r}")
     try:
-        obj = _DECODERS[entry.resource](entry.object)
+        obj = DECODERS[entry.resource](entry.object)
     except DecodeError as error:
         raise ConfigError(f"{path}: expected an object of {entry.resource}: {error}") from None
     return ObjectChange(at_s, kind, EventType(entry.type), obj)

@@ -38,6 +38,7 @@ from kscheduler.client import protobuf
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.credentials import Credentials, Endpoint
 from kscheduler.client.kube import KubeClient, _claim_path, status_patch_body
+from kscheduler.client.pod_group_kinds import pod_groups
 from kscheduler.client.protocol import (
     PODS,
     RESOURCE_CLAIMS,
@@ -54,7 +55,6 @@ from kscheduler.client.protocol import (
 from kscheduler.client.ratelimit import Priority
 from kscheduler.config.releases import RELEASE_1_36
 from kscheduler.errors import APIError, Conflict, Forbidden, Gone, NotFound, TooManyRequests, Unreachable
-from kscheduler.gangs.resources import pod_groups
 from kscheduler.testing.controlplane.patience import ended
 from tests.client.fake_apiserver import BINDING, FakeAPIServer, WatchScript, line, pod
 from tests.client.protobuf import decode

@@ -9,11 +9,11 @@ import pytest
 
 from kscheduler.api.objects import ObjectMeta
 from kscheduler.api.pod_groups import GroupCondition, PodGroup, PodGroupStatus
+from kscheduler.client.pod_group_kinds import pod_groups
 from kscheduler.client.protocol import Client, Resource
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.config.releases import RELEASE_1_37
 from kscheduler.errors import APIError, Forbidden, NotFound, Unreachable
-from kscheduler.gangs.resources import pod_groups
 from kscheduler.gangs.status_writer import SCHEDULED, UNSCHEDULABLE, GroupStatuses
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
 from tests.gangs.builders import gang

@@ -18,6 +18,7 @@ from kscheduler.api.objects import Pod, PodCondition, PodDisruptionBudget
 from kscheduler.api.pod_groups import GroupCondition as Condition
 from kscheduler.api.pod_groups import PodGroup
 from kscheduler.cache.cache import Cache
+from kscheduler.client.pod_group_kinds import pod_groups
 from kscheduler.client.pod_status import PodStatusLane
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.client.write_permission import WritePermission
@@ -48,7 +49,6 @@ from kscheduler.gangs.preemption.executor import GangExecutor
 from kscheduler.gangs.preemption.kubernetes import KubernetesPreemption, PreemptionAnswer
 from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.reports import GangReports
-from kscheduler.gangs.resources import pod_groups
 from kscheduler.gangs.rules import rules_of
 from kscheduler.gangs.status_writer import GroupStatuses
 from kscheduler.observability.measurements import Measurements

@@ -11,7 +11,7 @@ import zstandard
 
 from kscheduler.errors import ConfigError
 from kscheduler.record import reader as reading
-from kscheduler.record.entries import Change, End, Header, Synced
+from kscheduler.record.entries import FORMAT, Change, End, Header, Synced
 from kscheduler.record.reader import RecordReader
 from kscheduler.record.writer import RecordWriter
 
@@ -105,10 +105,10 @@ def test_a_line_that_was_taken_out_is_noticed(path: Path) -> None:
 
 
 def test_a_record_of_a_newer_format_names_the_version_that_reads_it(path: Path) -> None:
-    rewritten(path, lambda text: text.replace(b'"format":1,"version":"0.1.0"', b'"format":3,"version":"3.0.0"'))
-    with pytest.raises(
-        ConfigError, match=r"expected a record of format 2 or older, got format 3, .*kscheduler 3\.0\.0"
-    ):
+    newer = b'"format":%d,"version":"3.0.0"' % (FORMAT + 1)
+    rewritten(path, lambda text: text.replace(b'"format":1,"version":"0.1.0"', newer))
+    expected = rf"expected a record of format {FORMAT} or older, got format {FORMAT + 1}, .*kscheduler 3\.0\.0"
+    with pytest.raises(ConfigError, match=expected):
         RecordReader(path)
 
 

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kscheduler.api.objects import Node, Pod
+from kscheduler.api.elastic_quotas import ElasticQuota, ElasticQuotaSpec
+from kscheduler.api.objects import Node, ObjectMeta, Pod
+from kscheduler.api.pod_groups import CoschedulingPodGroup, PodGroup
+from kscheduler.api.share_queues import KaiQueueObject, QueueObject, QueueSpec
 from kscheduler.errors import ConfigError
 from kscheduler.input.decoding import json_decoder
 from kscheduler.record.entries import Change
@@ -51,6 +54,29 @@ def test_what_is_there_and_every_change_are_recorded_in_order(tmp_path: Path) ->
     assert (reader.header.part, reader.header.configuration) == (1, "kind: Any")
     assert (recorder.changes, recorder.objects) == (4, {"nodes": 2, "pods": 1})
     assert recorder.bytes == (tmp_path / "run.zst").stat().st_size
+
+
+def test_kinds_of_others_go_by_plural_and_group(tmp_path: Path) -> None:
+    """Two kinds are called queues, and two podgroups; an apiserver that serves none of them is recorded as well."""
+    named = ObjectMeta(name="team")
+    in_namespace = ObjectMeta(name="train", namespace="default")
+
+    def prepare(cluster: Cluster) -> None:
+        cluster.create_object(QueueObject(named, spec=QueueSpec()))
+        cluster.create_object(KaiQueueObject(named))
+        cluster.create_object(ElasticQuota(in_namespace, ElasticQuotaSpec({"cpu": "4"})))
+        cluster.create_object(CoschedulingPodGroup(in_namespace))
+        cluster.create_object(PodGroup(in_namespace))
+
+    record(RecorderOptions(tmp_path / "run.zst"), prepare, rest)
+    assert entries_of(tmp_path / "run.zst") == [
+        "0 ADDED elasticquotas.scheduling.x-k8s.io train",
+        "0 ADDED queues.kscheduler.io team",
+        "0 ADDED queues.scheduling.run.ai team",
+        "0 ADDED podgroups.scheduling.x-k8s.io train",
+        "0 ADDED podgroups.scheduling.k8s.io train",
+        "synced",
+    ]
 
 
 def test_annotations_that_may_hold_anything_are_left_out(tmp_path: Path) -> None:

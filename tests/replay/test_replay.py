@@ -11,12 +11,12 @@ import pytest
 import zstandard
 from msgspec.structs import replace
 
-from kscheduler.config.load import default_config
+from kscheduler.config.load import default_config, parse_config
 from kscheduler.config.releases import RELEASE_1_37
 from kscheduler.errors import ConfigError
 from kscheduler.explain.decisions import ANNOTATION, DETAILS
 from kscheduler.explain.options import DecisionLogOptions
-from kscheduler.record.entries import Decided, Decision, End
+from kscheduler.record.entries import Decided, Decision, Divided, End
 from kscheduler.record.recorder import RecorderOptions
 from kscheduler.record.writer import RecordWriter
 from kscheduler.replay.replay import Difference, RecordedInputs
@@ -32,6 +32,11 @@ from tests.devices.building import devices, make_slice, request
 from tests.framework.plugins.volumebinding.objects import make_claim, make_class, pod_with
 from tests.record.recording import record
 from tests.replay.recorded_run import PACKING, Play, busy, decisions, entries, recorded, replayed
+from tests.scenarios.quotas import CONFIG as QUOTAS
+from tests.scenarios.quotas import quota
+from tests.scenarios.share_queues import CONFIG as SHARES
+from tests.scenarios.share_queues import LABEL as QUEUE_LABEL
+from tests.scenarios.share_queues import queue as share_queue
 from tests.support.devices import GPU, TEMPLATE, backing, gpu_pod, template
 
 
@@ -88,6 +93,64 @@ async def with_devices(cluster: Cluster, client: ClusterClient) -> None:
     cluster.delete_pod("default/p0")
     await asyncio.sleep(5.0)
     cluster.delete_pod("default/p1")
+
+
+async def with_quotas(cluster: Cluster, client: ClusterClient) -> None:
+    """Pods of two namespaces, of which one borrows what the other takes back, and a quota that changes."""
+    cluster.create_object(quota("lends", {"cpu": "8"}, {"cpu": "12"}))
+    cluster.create_object(quota("borrows", {"cpu": "4"}, {"cpu": "12"}))
+    for number in range(3):
+        cluster.create_node(make_node(f"n{number}").capacity(cpu="4", memory="16Gi", pods=20).obj())
+    for namespace in ("borrows", "lends"):
+        for number in range(10):
+            cluster.create_pod(make_pod(f"p{number}", namespace).req(cpu="1").obj())
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(5.0)
+    larger = quota("borrows", {"cpu": "4"}, {"cpu": "16"})
+    cluster.update_object(larger)
+    cluster.create_node(make_node("n3").capacity(cpu="4", memory="16Gi", pods=20).obj())
+
+
+def test_a_run_with_elastic_quotas_is_replayed_too(tmp_path: Path) -> None:
+    path, config = tmp_path / "run.zst", parse_config(QUOTAS)
+    recorded(path, with_quotas, config=config)
+    assert kinds_of(decisions(path)) == {"placed", "preempts", "rejected"}
+    found = replayed(path, config, is_same=True)
+    assert found.is_equal, (found.kinds, found.differences[:1])
+    assert not replayed(path).is_equal  # without quotas, none of them waits for its share
+
+
+async def with_shares(cluster: Cluster, client: ClusterClient) -> None:
+    """Pods of two queues, of which one takes its share back, also after its share has grown."""
+    for name, deserved in (("first", 4), ("second", 8)):
+        cluster.create_object(share_queue(name, deserved=deserved))
+    for number in range(3):
+        cluster.create_node(make_node(f"n{number}").capacity(cpu="4", memory="16Gi", pods=20).obj())
+    for name in ("first", "second"):
+        for number in range(12):
+            cluster.create_pod(make_pod(f"{name}-{number}").label(**{QUEUE_LABEL: name}).req(cpu="1").obj())
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(5.0)
+    cluster.update_object(share_queue("first", deserved=2))
+    cluster.update_object(share_queue("second", deserved=10))
+
+
+def test_a_run_with_queues_is_replayed_too(tmp_path: Path) -> None:
+    path, config = tmp_path / "run.zst", parse_config(SHARES)
+    recorded(path, with_shares, config=config)
+    assert kinds_of(decisions(path)) == {"placed", "preempts", "rejected"}
+    assert any(isinstance(entry, Divided) for entry in entries(path))
+    found = replayed(path, config, is_same=True)
+    assert found.is_equal, (found.kinds, found.differences[:1])
+
+
+def test_queues_of_a_file_are_not_recorded(tmp_path: Path) -> None:
+    file = tmp_path / "queues.yaml"
+    file.write_text("apiVersion: kscheduler.io/v1alpha1\nkind: Queue\nmetadata: {name: first}\n")
+    config = parse_config(SHARES + f"  pluginConfig: [{{name: Queues, args: {{file: {file}}}}}]\n")
+    with pytest.raises(ConfigError, match="got queues with shares that a file defines"):
+        recorded(tmp_path / "run.zst", with_shares, config=config)
+    assert not (tmp_path / "run.zst").exists()
 
 
 async def restless(cluster: Cluster, client: ClusterClient) -> None:

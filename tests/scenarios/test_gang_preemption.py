@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from kscheduler.api.objects import Pod
 from kscheduler.api.pod_groups import POD_GROUP_LABEL
+from kscheduler.client.pod_group_kinds import COSCHEDULING_POD_GROUPS as GROUPS
 from kscheduler.client.protocol import PODS
 from kscheduler.config.load import parse_config
-from kscheduler.gangs.resources import COSCHEDULING_POD_GROUPS as GROUPS
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.testing.wrappers import PodBuilder
 from tests.scenarios.evicted import bound, budget, fill, left, low

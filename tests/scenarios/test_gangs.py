@@ -11,9 +11,9 @@ from kscheduler.api.pod_groups import (
     PodGroupConstraints,
     TopologyConstraint,
 )
+from kscheduler.client.pod_group_kinds import COSCHEDULING_POD_GROUPS, pod_groups
 from kscheduler.config.load import in_release
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
-from kscheduler.gangs.resources import COSCHEDULING_POD_GROUPS, pod_groups
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.testing.wrappers import make_pod
 from tests.scenarios.gangs import BY_LABEL, GATES, by_field, gang, group, members

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kscheduler.api.pod_groups import DisruptionMode, Empty, PodGroup
+from kscheduler.client.pod_group_kinds import pod_groups
 from kscheduler.config.releases import RELEASE_1_37
-from kscheduler.gangs.resources import pod_groups
 from kscheduler.testing.wrappers import PodBuilder, make_pod
 from tests.scenarios.evicted import bound, budget, fill, left, low
 from tests.scenarios.gangs import by_field, group

@@ -27,6 +27,7 @@ from kscheduler.simulator.run import Outcome, RunSettings, simulate_scenario
 from kscheduler.simulator.virtual_time import LoopClock
 from tests.devices.building import devices, make_class, make_slice, request
 from tests.record.recording import Play, record
+from tests.scenarios.gangs import BY_LABEL, gang, members
 from tests.simulator.first_fit import make_node
 from tests.simulator.objects import binding, pod
 from tests.support.devices import TEMPLATE, gpu_pod, named_claim, template
@@ -66,6 +67,22 @@ def replayed(recorded: Recorded, options: Options = FIRST) -> Outcome:
 def placements(outcome: Outcome) -> dict[str, str]:
     books = outcome.accounting
     return {one.key: books.rows[one.row].name for one in books.records.values() if one.row >= 0}
+
+
+def test_groups_in_a_record_are_placed_together_or_not_at_all(tmp_path: Path) -> None:
+    """A scheduler without gangs was recorded; the simulated one has them."""
+
+    async def play(cluster: Cluster) -> None:
+        for name, size in (("large", 3), ("small", 2)):
+            cluster.create_object(gang(name, size))
+            for member in members(name, size):
+                cluster.create_pod(member.obj())
+        await asyncio.sleep(1.0)
+
+    recorded = played(tmp_path / "run.zst", play, "n0")
+    assert len(recorded.placements) == 2
+    outcome = simulate_scenario(recorded.scenario, real_scheduler(BY_LABEL, FIRST), RunSettings())
+    assert placements(outcome) == {"default/small-0": "n0", "default/small-1": "n0"}
 
 
 def test_the_same_scheduler_places_the_pods_of_a_record_as_before(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """A snapshot of KAI-Scheduler: a zip file with all objects of a moment in `snapshot.json`.
 
-Pods wait for the scheduler that they name, `kai-scheduler` mostly: a profile of that name places them. Queues, pod
-groups and bind requests of KAI are left out.
+Pods wait for the scheduler that they name, `kai-scheduler` mostly: a profile of that name places them. Pod groups
+and bind requests of KAI are left out.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from typing import Any
 
 import msgspec
 
+from kscheduler.client.protocol import KAI_QUEUES
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.input.decoding import json_decoder
 from kscheduler.record.entries import OBJECTS_ONLY, Header, Readable, Synced
-from kscheduler.record.imports.objects import BY_PLURAL, MAX_BYTES, change_of, read_object, too_large
+from kscheduler.record.imports.objects import MAX_BYTES, change_of, read_object, too_large
+from kscheduler.record.recorded_kinds import KINDS
 
 FILE = "snapshot.json"
 
@@ -29,6 +31,7 @@ class _Objects(msgspec.Struct, frozen=True, rename="camel"):
     csi_drivers: Objects | None = msgspec.field(default=None, name="csiDrivers")
     csi_storage_capacities: Objects | None = msgspec.field(default=None, name="csiStorageCapacities")
     persistent_volume_claims: Objects | None = None
+    queues: Objects | None = None
     pods: Objects | None = None
 
 
@@ -68,7 +71,7 @@ class KaiSnapshot:
     def __iter__(self) -> Iterator[Readable]:
         """Yield the objects, pods last. Raises ConfigError, naming the object, for one that cannot be read."""
         for field in _Objects.__struct_fields__:
-            resource = BY_PLURAL[field.replace("_", "")]
+            resource = KAI_QUEUES if field == "queues" else KINDS[field.replace("_", "")]
             for number, document in enumerate(getattr(self._objects, field) or ()):
                 obj = read_object(f"{self.path}: {FILE}: {resource.plural}[{number}]", resource, document)
                 yield change_of(0.0, resource, "ADDED", obj)

@@ -6,17 +6,21 @@ from typing import Any
 
 from kscheduler.api.objects import APIObject
 from kscheduler.client.protocol import Resource
+from kscheduler.config.releases import RELEASES
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.input.decoding import convert
 from kscheduler.record.entries import Change, ChangeType
 from kscheduler.record.kept_fields import encoded
-from kscheduler.record.recorder import KINDS
+from kscheduler.record.recorded_kinds import KINDS, name_of, recorded_kinds
 
 MAX_BYTES = 256 << 20  # of a file that must be in memory as a whole
 
 # (group and version, kind) -> the kind, of all that a record contains
-RESOURCES: dict[tuple[str, str], Resource[Any]] = {(each.group_version, each.kind): each for each in KINDS}
-BY_PLURAL: dict[str, Resource[Any]] = {each.plural: each for each in KINDS}
+RESOURCES: dict[tuple[str, str], Resource[Any]] = {
+    (each.group_version, each.kind): KINDS[name_of(each)]
+    for release in RELEASES.values()
+    for each in recorded_kinds(release)
+}
 
 
 def kind_of(document: object) -> Resource[Any] | None:
@@ -39,7 +43,7 @@ def read_object(where: str, resource: Resource[Any], document: object) -> APIObj
 
 
 def change_of(at: float, resource: Resource[Any], kind: ChangeType, obj: APIObject) -> Change:
-    return Change(at, resource.plural, kind, encoded(obj))
+    return Change(at, name_of(resource), kind, encoded(obj))
 
 
 def too_large(path: object, size: int) -> ConfigError:

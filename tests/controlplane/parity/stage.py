@@ -280,8 +280,10 @@ class Stage:
         return True
 
     def fence(self) -> None:
-        """Wait until the scheduler has decided a pod that was created after all that was done until now.
+        """Wait until the scheduler has decided a pod that was created after all that was done until now, and said so.
 
+        Its Event has to be seen too: those of decisions before it were sent before, but nothing else tells that they
+        have arrived. A pod refused twice has an Event for each time, and the first alone fits its condition.
         The probe's message also says how many nodes the scheduler knows; when one is missing or left over, another
         probe is sent. What else was changed was on its way to the scheduler before the probe was.
         """
@@ -301,8 +303,13 @@ class Stage:
         def is_refused() -> bool:
             nonlocal seen
             found = self.cluster.pods.get(name, namespace)
-            seen = condition(found).get("message", "") if found else ""
-            return bool(seen)
+            if not found:
+                return False
+            seen = condition(found).get("message", "")
+            return bool(seen) and any(
+                each["regarding"].get("uid") == found["metadata"]["uid"]
+                for each in self.cluster.events.objects(namespace)
+            )
 
         notified(self.cluster.changed, is_refused, Patience(f"the scheduler decides {name}"))
         self.api.delete(self.path("pods", name, "probes"))

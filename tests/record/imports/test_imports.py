@@ -90,7 +90,7 @@ def kai(path: Path, name: str = "snapshot.json", **fields: Any) -> Path:
     raw = {
         "nodes": [node("n0")],
         "pods": [pod("a"), pod("b", on="n0")],
-        "queues": [{"kind": "Queue"}],
+        "queues": [{"kind": "Queue", "metadata": {"name": "team"}}],
         "configMaps": None,
     }
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -136,7 +136,12 @@ def test_pods_without_a_lifecycle_leave_with_their_owner(tmp_path: Path) -> None
 
 
 def test_a_snapshot_of_kai_has_everything_from_the_start(tmp_path: Path) -> None:
-    assert changes(kai(tmp_path / "snapshot.zip")) == ["0 ADDED nodes n0", "0 ADDED pods a", "0 ADDED pods b"]
+    assert changes(kai(tmp_path / "snapshot.zip")) == [
+        "0 ADDED nodes n0",
+        "0 ADDED queues.scheduling.run.ai team",
+        "0 ADDED pods a",
+        "0 ADDED pods b",
+    ]
 
 
 @pytest.mark.parametrize(("make", "flags"), [(simulator_lines, ()), (simkube, ("--nodes", "3")), (kai, ())])
