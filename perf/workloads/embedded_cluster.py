@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 import uvloop
+from kscheduler.gangs.resources import pod_groups
 from msgspec.structs import replace
 
 from kscheduler.api.decode import convert_object, decode_object
@@ -37,7 +38,6 @@ from kscheduler.config.gate_settings import with_settings
 from kscheduler.config.load import parse_config
 from kscheduler.config.releases import DEFAULT_RELEASE, RELEASES, Release, release_of
 from kscheduler.errors import APIError, KSchedulerError
-from kscheduler.gangs.resources import pod_groups
 from kscheduler.scheduler import Options
 from kscheduler.simulator.claim_controller import ClaimController
 from kscheduler.simulator.cluster import Cluster
