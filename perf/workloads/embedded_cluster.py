@@ -18,12 +18,12 @@ from typing import Any
 
 import msgspec
 import uvloop
-from kscheduler.gangs.resources import pod_groups
 from msgspec.structs import replace
 
 from kscheduler.api.decode import convert_object, decode_object
 from kscheduler.api.defaults import node_with_defaults
 from kscheduler.api.objects import Pod
+from kscheduler.client.pod_group_kinds import pod_groups
 from kscheduler.client.protocol import (
     DEVICES,
     GROUPS,
