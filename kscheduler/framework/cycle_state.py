@@ -19,12 +19,14 @@ class CycleState:
     whose plugins decide, which may differ from the pod's own profile; "" before PreFilter. `may_wait`: a plugin may end
     the search with `AnswersToCome`. `skips_post_filter`: no PostFilter plugin is called, so that nobody is preempted.
     `confinement`: the only nodes that the search knows; None for all.
+    `group` is what the members of a gang share while they are placed together; None for a pod by itself.
     """
 
     __slots__ = (
         "_data",
         "confinement",
         "decider",
+        "group",
         "may_wait",
         "pods_to_activate",
         "skip_filter",
@@ -37,6 +39,7 @@ class CycleState:
         self._data: dict[str, object] = {}  # plugin name -> what it wrote
         self.pods_to_activate: dict[str, PodInfo] = {}
         self.decider = ""
+        self.group: CycleState | None = None
         self.may_wait = False
         self.skips_post_filter = False
         self.confinement: Confinement | None = None
@@ -65,6 +68,7 @@ class CycleState:
         other._data = {key: _clone(value) for key, value in self._data.items()}
         other.decider = self.decider
         other.confinement = self.confinement
+        other.group = self.group
         other.pods_to_activate = self.pods_to_activate
         other.skip_filter = set(self.skip_filter)
         other.skip_score = set(self.skip_score)

@@ -47,6 +47,7 @@ class MemberwisePlanner(Planner):
 
     def _try(self, plan: MemberwisePlan, queued: QueuedPodInfo) -> None:
         pod, state = queued.pod_info, CycleState()
+        state.group = plan.shared
         found = self._profiles[pod.pod.spec.scheduler_name].schedule_pod(state, pod)
         if not isinstance(found, Rejection):
             rejection = self._assume(plan, queued, found.node_name, found.feasible, state)

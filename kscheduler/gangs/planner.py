@@ -54,6 +54,7 @@ class Plan:
     # Of a group that no placement of kube-scheduler's holds; it is undone.
     reasons: tuple[str, ...] | None = None  # why; None: another plan
     had_node: Set[str] = frozenset()  # uids of the members that were placed
+    shared: CycleState = field(default_factory=CycleState)  # by the cycles of all members
 
     def reaches(self, missing: int) -> bool:
         """Return whether at least so many members are placed, and no search met a fault."""
@@ -241,6 +242,7 @@ class Planner:
         if framework.only_binds(pod):
             return Placed(queued, node_name, framework, feasible, None)
         state = state or CycleState()
+        state.group = plan.shared
         if plan.is_trial:
             state.write(TRIAL, True)
         return Placed(queued, node_name, framework, feasible, state)
@@ -263,7 +265,7 @@ class Planner:
         framework = self._profiles[pod.pod.spec.scheduler_name]
         state = CycleState()
         state.skips_post_filter = True
-        state.confinement = plan.within
+        state.confinement, state.group = plan.within, plan.shared
         found = framework.schedule_pod(state, pod)
         if isinstance(found, Rejection):
             return found

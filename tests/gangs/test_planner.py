@@ -155,7 +155,7 @@ class Refusing:
 
 def with_reserve(side: Side, plugin: Refusing) -> None:
     framework = side.profiles["default-scheduler"]
-    framework._reserve = [plugin]
+    framework._reserve, framework._reserve_if = [plugin], [(plugin, None)]
     framework._may_only_bind = False
 
 

@@ -16,6 +16,7 @@ from kscheduler.api.devices import (
     DeviceTaintSelector,
 )
 from kscheduler.api.objects import ObjectMeta
+from kscheduler.api.pod_groups import POD_GROUP_LABEL
 from kscheduler.client.protocol import DEVICE_CLASSES, DEVICES, RESOURCE_SLICES
 from kscheduler.config.duration import Duration
 from kscheduler.config.releases import RELEASE_1_37, RELEASES, Release
@@ -31,6 +32,7 @@ from tests.devices.building import (
     request,
 )
 from tests.framework.plugins.dynamicresources.bench import allocation
+from tests.scenarios.gangs import BY_LABEL, gang
 from tests.support.devices import (
     GPU,
     TEMPLATE,
@@ -44,6 +46,18 @@ from tests.support.devices import (
 from tests.support.world import in_virtual_time
 
 BOTH = pytest.mark.parametrize("release", RELEASES.values(), ids=RELEASES.keys())
+
+
+@in_virtual_time
+async def test_a_gang_whose_pods_share_a_claim_is_placed_whole() -> None:
+    async with DeviceWorld(config=BY_LABEL) as world:
+        world.add(named_claim("shared", request()))
+        world.cluster.create_object(gang("g", 3))
+        for index in range(3):
+            world.add_pod(gpu_pod(f"p{index}", "shared").label(POD_GROUP_LABEL, "g"))
+        await world.until(world.all_bound)
+        assert len({world.pod(f"p{index}").spec.node_name for index in range(3)}) == 1
+        assert len(world.claim("shared").status.reserved_for or ()) == 3
 
 
 @BOTH

@@ -10,6 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from operator import attrgetter
 
 from msgspec.structs import replace
 
@@ -29,6 +30,8 @@ from kscheduler.framework.plugins.dynamicresources.state import PodClaims
 from kscheduler.snapshot.devices import is_special, unknown_claim
 
 log = logging.getLogger(__name__)
+
+_DEVICE = attrgetter("request", "driver", "pool", "device", "share_id")  # what an allocation says about a device
 
 # client-go's retry.DefaultRetry.
 TRIES = 5
@@ -110,7 +113,7 @@ class ClaimBinding:
             if is_special(claim):
                 claim = cycle.claims[position] = await self._create(cycle, pod, node_name)
                 is_written = True
-            claim = cycle.claims[position] = await self._write(claim, allocation, pod)
+            claim = cycle.claims[position] = await self._write(claim, allocation, pod, in_gang=cycle.in_gang)
             is_written = True
             if of_resources:
                 await self._name_claim(cycle, claim, pod, node_name)
@@ -165,8 +168,13 @@ class ClaimBinding:
         self._writes.created("success")
         return created
 
-    async def _write(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> ResourceClaim:
-        """Write allocation and reservation, to the claim as it is now if it has changed since the cycle saw it."""
+    async def _write(
+        self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod, *, in_gang: bool
+    ) -> ResourceClaim:
+        """Write allocation and reservation, to the claim as it is now if it has changed since the cycle saw it.
+
+        `in_gang`: another member of the pod's gang may have written the same allocation.
+        """
         text = ""
         for attempt in range(TRIES):
             try:
@@ -176,18 +184,22 @@ class ClaimBinding:
                         claim = await self._writes.get(claim)
                     except APIError as error:
                         raise _failed("get updated claim {} after conflict", claim, error) from error
-                return await self._try_to_write(claim, allocation, pod)
+                return await self._try_to_write(claim, allocation, pod, in_gang=in_gang)
             except _Conflicted as conflict:
                 text = str(conflict)
         raise NotWritten(text)
 
-    async def _try_to_write(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> ResourceClaim:
+    async def _try_to_write(
+        self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod, *, in_gang: bool
+    ) -> ResourceClaim:
         if claim.metadata.deletion_timestamp is not None:
             raise NotWritten(f"claim {claim.key} got deleted in the meantime")
         # 1. The finalizer, which is no part of the status.
-        if allocation is not None:
-            if claim.status.allocation is not None:
+        if allocation is not None and claim.status.allocation is not None:
+            if not in_gang or not _are_equal(claim.status.allocation, allocation):
                 raise NotWritten(f"claim {claim.key} got allocated elsewhere in the meantime")
+            allocation = None  # it is written already
+        if allocation is not None:
             finalizers = claim.metadata.finalizers or []
             if FINALIZER not in finalizers:
                 patch: dict[str, object] = {"metadata": {"finalizers": [*finalizers, FINALIZER]}}
@@ -370,3 +382,8 @@ def _failed(what: str, claim: ResourceClaim, error: APIError) -> _Conflicted | N
 
 def _reference(pod: Pod) -> ResourceClaimConsumerReference:
     return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
+
+
+def _are_equal(one: AllocationResult, other: AllocationResult) -> bool:
+    """Return whether two allocations of a claim have the same devices."""
+    return list(map(_DEVICE, one.devices.results or ())) == list(map(_DEVICE, other.devices.results or ()))

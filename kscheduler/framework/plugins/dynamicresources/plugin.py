@@ -53,6 +53,7 @@ from kscheduler.snapshot.row_outcomes import RowOutcomes
 
 NAME = "DynamicResources"
 _CLAIMS = "DynamicResources/claims"
+_BEGUN = "DynamicResources/begun"
 _ALLOCATED = "allocated"  # the key of pods whose claims are allocated on one node
 
 DEFAULT_TIMEOUTS = Timeouts()
@@ -150,7 +151,7 @@ class DynamicResources:
             cycle.has_special, cycle.special_uid = True, special.metadata.uid
         if not claims:
             return None, SKIP
-        status = self._look_at(cycle)
+        status = self._look_at(cycle, state.group)
         # PostFilter deallocates none of the claims if PreFilter has turned the pod down.
         state.write(_CLAIMS, cycle if status is None else PodClaims([]))
         return None, status
@@ -172,10 +173,11 @@ class DynamicResources:
             return {}
         return {name: amount for name, amount in scalars.items() if amount and extended_resources.is_backable(name)}
 
-    def _look_at(self, cycle: PodClaims) -> Status | None:
+    def _look_at(self, cycle: PodClaims, group: CycleState | None) -> Status | None:
         """Find where allocated claims can be used, and prepare to allocate the others.
 
-        Returns None, or why that is impossible.
+        A claim whose allocation is in flight counts as allocated for the members of the gang that has begun it, which
+        are placed together: `group` is what they share. Returns None, or why that is impossible.
         """
         devices = self._devices
         cycle.nodes = [None] * len(cycle.claims)
@@ -183,6 +185,13 @@ class DynamicResources:
         needs_allocator = False
         for position, claim in enumerate(cycle.claims):
             allocation = claim.status.allocation
+            if allocation is None:
+                needs_allocator = True
+                allocation = devices.pending_allocation(claim.metadata.uid)
+                if allocation is not None:
+                    if group is None or claim.metadata.uid not in _begun(group):
+                        return unresolvable(f"resource claim {claim.key} is in the process of being allocated")
+                    cycle.shared[position] = allocation
             if allocation is not None:
                 if allocation.node_selector is not None:
                     try:
@@ -190,9 +199,6 @@ class DynamicResources:
                     except DecodeError as error:
                         return error_status(str(error), error)
                 continue
-            needs_allocator = True
-            if devices.pending_allocation(claim.metadata.uid) is not None:
-                return unresolvable(f"resource claim {claim.key} is in the process of being allocated")
             if not cycle.is_special(position):
                 status = check_requests(claim, devices)
                 if status is not None:
@@ -229,7 +235,7 @@ class DynamicResources:
             cycle.unavailable.update(unavailable)
             return NOT_AVAILABLE
         if cycle.allocator is not None:
-            cycle.by_node[node.name] = NodeAllocation(results, special, mappings)
+            cycle.by_node[node.name] = NodeAllocation(cycle.with_shared(results), special, mappings)
         return None
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
@@ -518,6 +524,8 @@ class DynamicResources:
         if cycle is None or cycle.allocator is None:
             return None
         unallocated = cycle.unallocated()
+        if cycle.shared:
+            unallocated = sorted([*unallocated, *((place, cycle.claims[place]) for place in cycle.shared)])
         found = cycle.by_node.get(node_name)
         if found is None and cycle.is_counted:
             allocated = self._allocate_counted(cycle, cycle.allocator, pod.pod, node_name)
@@ -541,6 +549,9 @@ class DynamicResources:
             status = self._keep_in_flight(claim, allocation)
             if status is not None:
                 return status
+            if state.group is not None:
+                cycle.in_gang = True
+                _begun(state.group).add(claim.metadata.uid)
         return None
 
     def _allocate_counted(
@@ -729,6 +740,15 @@ class DynamicResources:
             draft.depends_on(Source.DEVICES)
         draft.says_score()
         return True
+
+
+def _begun(group: CycleState) -> set[str]:
+    """Return the uids of the claims that members of a gang have begun to allocate while they are placed together."""
+    begun: set[str] | None = group.get(_BEGUN, set)
+    if begun is None:
+        begun = set()
+        group.write(_BEGUN, begun)
+    return begun
 
 
 def _note(cycle: PodClaims, outcomes: RowOutcomes, row: int, name: str, status: Status | None) -> None:

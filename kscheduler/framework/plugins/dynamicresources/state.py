@@ -35,6 +35,9 @@ class PodClaims:
     # By position: on which nodes an allocated claim can be used, None for all; and what Reserve chose for one.
     nodes: list[tuple[NodeTerm, ...] | None] = field(default_factory=list)
     allocations: list[AllocationResult | None] = field(default_factory=list)
+    # By position: an allocation in flight that another member of the pod's gang has begun, and this one uses, too.
+    shared: dict[int, AllocationResult] = field(default_factory=dict)
+    in_gang: bool = False  # is the pod placed together with others, which may use the same claims?
     allocator: Allocator | None = None  # None: all claims are allocated
     extended: dict[str, int] = field(default_factory=dict)  # extended resources of the pod -> amount
     # Extended resources that a node does not have -> the special claim with its requests there, and their users.
@@ -62,9 +65,20 @@ class PodClaims:
         return self.has_special and position == len(self.claims) - 1
 
     def unallocated(self) -> list[tuple[int, ResourceClaim]]:
-        """Return position and claim of each claim without an allocation."""
+        """Return position and claim of each claim that has to be allocated."""
         found: list[tuple[int, ResourceClaim]] = []  # not a comprehension: that would be a call more for each pod
         for position, claim in enumerate(self.claims):
-            if claim.status.allocation is None:
+            if claim.status.allocation is None and position not in self.shared:
                 found.append((position, claim))
         return found
+
+    def with_shared(self, results: list[AllocationResult]) -> list[AllocationResult]:
+        """Return the allocations of all claims that have none written: these, and those that are shared."""
+        if not self.shared:
+            return results
+        given = iter(results)
+        return [
+            self.shared[position] if position in self.shared else next(given)
+            for position, claim in enumerate(self.claims)
+            if claim.status.allocation is None
+        ]

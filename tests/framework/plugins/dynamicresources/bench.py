@@ -188,8 +188,10 @@ class Bench:
 
     # --- the cycle --------------------------------------------------------------------------------------------------
 
-    def pre_filter(self, pod: PodInfo) -> tuple[CycleState, Status | None]:
+    def pre_filter(self, pod: PodInfo, group: CycleState | None = None) -> tuple[CycleState, Status | None]:
+        """Run PreFilter; `group`: what the members of a gang share."""
         state = CycleState()
+        state.group = group
         _, status = self.plugin.pre_filter(state, pod)
         if status is SKIP:
             state.skip_filter.add(self.plugin.name)
@@ -207,9 +209,9 @@ class Bench:
         found = {node.name: self.plugin.filter(state, pod, node) for node in self.cache.table}
         return {name: "" if status is None else status.message for name, status in found.items()}
 
-    def reserved(self, pod: PodInfo, node: str = "n0") -> CycleState:
+    def reserved(self, pod: PodInfo, node: str = "n0", group: CycleState | None = None) -> CycleState:
         """The state of a pod's cycle after Reserve on the node."""
-        state, status = self.pre_filter(pod)
+        state, status = self.pre_filter(pod, group)
         assert status is None, status
         self.filter_all(state, pod)
         status = self.plugin.reserve(state, pod, node)

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from kscheduler.api.devices import FINALIZER, AllocatedDeviceStatus, DeviceCondition, ResourceClaim
 from kscheduler.config.releases import Release
 from kscheduler.errors import APIError, Conflict, NotFound
+from kscheduler.framework.cycle_state import CycleState
 from tests.devices.building import DRIVER, device, make_slice
 from tests.framework.plugins.dynamicresources.bench import (
     NOW,
@@ -136,6 +137,25 @@ def test_what_happened_to_a_claim_meanwhile_is_named() -> None:
     taken = claim("c", allocation=allocation())
     assert after(taken, fresh) == "claim default/c got allocated elsewhere in the meantime"
     assert after(fresh, taken) == "claim default/c got deallocated elsewhere in the meantime"
+
+
+def test_a_member_of_a_gang_reserves_what_another_has_written(release: Release) -> None:
+    bench = Bench(release)
+    bench.add(claim("c"))
+    group = CycleState()
+    first, second = pod_with("c", name="first"), pod_with("c", name="second")
+    states = [bench.reserved(each, group=group) for each in (first, second)]
+    assert [bench.pre_bind(state, pod) for state, pod in zip(states, (first, second), strict=True)] == ["", ""]
+    assert users(bench.writes.claims["default/c"]) == ["uid-first", "uid-second"]
+    assert not bench.devices.in_flight
+
+
+def test_a_member_of_a_gang_does_not_take_another_allocation_for_its_own() -> None:
+    bench = Bench(nodes=1)
+    bench.add(claim("c"))
+    state = bench.reserved(POD, group=CycleState())
+    bench.writes.put(claim("c", allocation=allocation("n0/other")), is_seen=False)
+    assert bench.pre_bind(state, POD) == "claim default/c got allocated elsewhere in the meantime"
 
 
 def test_a_claim_that_is_gone_when_it_is_read_again_ends_the_binding() -> None:

@@ -84,6 +84,35 @@ def test_a_claim_that_another_pod_has_just_been_given_is_waited_for(release: Rel
     assert bench.filter(POD) == {"n0": "", "n1": ""}
 
 
+def test_members_of_a_gang_share_what_one_of_them_has_just_been_given(release: Release) -> None:
+    bench = Bench(release)
+    bench.add(claim("c"))
+    group = CycleState()
+    first, second = pod_with("c", name="first"), pod_with("c", name="second")
+    states = [bench.reserved(each, group=group) for each in (first, second)]
+    assert [bench.cycle(state).allocations[0] for state in states] == [bench.devices.pending_allocation("uid-c")] * 2
+    state, status = bench.pre_filter(pod_with("c", name="third"), group=group)
+    assert status is None
+    assert bench.filter_all(state, first) == {"n0": "", "n1": NOT_THERE}
+    # For pods that are not placed with them it is in flight, until both have given it back.
+    text = "resource claim default/c is in the process of being allocated"
+    for undone, member in zip(states, (first, second), strict=True):
+        assert rejection(bench) == (Code.UNSCHEDULABLE_AND_UNRESOLVABLE, text)
+        bench.plugin.unreserve(undone, member, "n0")
+    assert bench.filter(POD) == {"n0": "", "n1": ""}
+
+
+def test_a_member_of_a_gang_has_claims_of_its_own_beside_a_shared_one(release: Release) -> None:
+    bench = Bench(release, gpus=2)
+    for name in ("own", "shared"):
+        bench.add(claim(name))
+    group = CycleState()
+    bench.reserved(pod_with("shared", name="first"), group=group)
+    state = bench.reserved(pod_with("own", "shared", name="second"), group=group)
+    found = [each for each in bench.cycle(state).allocations if each is not None]
+    assert [result.device for each in found for result in each.devices.results or ()] == ["g1", "g0"]
+
+
 def test_an_allocation_for_nodes_that_cannot_be_read_is_an_error() -> None:
     bench = Bench()
     made = allocation(zone="z0")
