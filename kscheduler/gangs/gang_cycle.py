@@ -213,9 +213,8 @@ class GangCycle:
         """Return the plugins that may have rejected members in domains that were not looked at; Gangs, for labels."""
         if not plan.refusal:
             return NOBODY
-        if (
-            not plan.domains
-        ):  # nodes with the labels help, or that its placed pods are elsewhere, which any event may mean
+        if not plan.domains:
+            # Nodes with the labels help, or that the placed pods of the gang go elsewhere, which any event may mean.
             tracked = self._registry.get(stand_in.gang_key)
             return {NAME} if tracked is not None and not tracked.placed else NOBODY
         framework = self._one.decider_of(stand_in.pod_info)
