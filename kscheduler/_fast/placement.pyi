@@ -1,11 +1,9 @@
 from array import array
 from collections.abc import Iterable
-from typing import Final, final
+from typing import final
 
 from kscheduler._fast.classes import PodClass
 from kscheduler._fast.columns import NodeColumns
-
-MOST_ROOM: Final[int]
 
 @final
 class Placer:

@@ -20,7 +20,7 @@ from kscheduler._fast.reference.verdicts import Verdicts
 if TYPE_CHECKING:
     from kscheduler._fast.reference.spread_affinity import JoinTerms
 
-MOST_ROOM = 1_000_000  # pods on a row, as far as room is counted
+_MOST_ROOM = 1_000_000  # pods on a row, as far as room is counted
 
 
 @final
@@ -132,7 +132,7 @@ class Placer:
         for row in range(rows):
             if domain_by_row[row] < 0 or verdicts.code(row) != FEASIBLE:
                 continue
-            fits = min(columns.allowed_pods(row) - columns.pod_count(row), MOST_ROOM)
+            fits = min(columns.allowed_pods(row) - columns.pod_count(row), _MOST_ROOM)
             for resource, amount in pod_class.request.entries:
                 if amount > 0:
                     free = columns.allocatable(row, resource) - columns.requested(row, resource)
