@@ -326,9 +326,7 @@ class Scheduler:
         if not schedules_gangs(config):
             return None
         _check_gangs(config)
-        from kscheduler.gangs.assembly import GangParts
-
-        return GangParts(
+        return self._gang_parts()(
             config,
             client,
             self.cache,
@@ -339,6 +337,11 @@ class Scheduler:
             is_synced=lambda: self.is_synced,
             wake=self._work.set,
         )
+
+    def _gang_parts(self) -> type[GangParts]:
+        from kscheduler.gangs.assembly import GangParts
+
+        return GangParts
 
     def _build_queue_watch(self, config: SchedulerConfig) -> ShareQueueWatch | None:
         """Let the queues with shares count pods on nodes, and build what tells them the rest; None if nobody asks."""

@@ -64,6 +64,10 @@ Around = Callable[[Resource[Any], Handler[Any]], Handler[Any]]
 class GangParts:
     """The parts of a scheduler that schedule gangs. `make_queue` must be called before the methods below it."""
 
+    queue_type: type[GangQueue] = GangQueue
+    batch_type: type[GangBatch] = GangBatch
+    finished_type: type[FinishedMembers] = FinishedMembers
+
     def __init__(
         self,
         config: SchedulerConfig,
@@ -99,7 +103,7 @@ class GangParts:
         self.mending = Mending(
             self.registry, waits=self._waits, report=self.reports.stale, timeout_s=longest_wait_s(config), clock=clock
         )
-        self._finished = FinishedMembers(client, self.registry, self._member_changed)
+        self.finished = self.finished_type(client, self.registry, self._member_changed)
         measurements.show_gangs(self.reports.states)
         self.queue: GangQueue  # set by `make_queue`
         self.victims: WholeVictims | KubernetesVictims | None = None
@@ -131,7 +135,7 @@ class GangParts:
             pre_enqueue = self._with_one_gang(pre_enqueue)
         if own:
             registered = {name: {**events, NAME: own} for name, events in registered.items()}
-        self.queue = GangQueue(less_key, pre_enqueue, gangs=self.registry, registered=registered, **settings)
+        self.queue = self.queue_type(less_key, pre_enqueue, gangs=self.registry, registered=registered, **settings)
         self._measure.show_groups(self.queue.groups)
         self._cache.follow(
             MemberStages(self.registry, will_return=self.queue.will_return, changed=self._member_changed)
@@ -150,7 +154,7 @@ class GangParts:
         """Build what decides pods and gangs of the queue that `make_queue` returned."""
         self._parked = ParkedReports(self.registry, self.queue, one.report_not_scheduled, self._permission, self._clock)
         self.queue.on_parked = self._parked.parked
-        batch = GangBatch(queue, cache, profiles, one, lane, **settings)
+        batch = self.batch_type(queue, cache, profiles, one, lane, **settings)
         rules, handle = self.registry.rules, self.handle
         follows = rules.follows_kubernetes
         if self.victims is not None:
@@ -213,7 +217,7 @@ class GangParts:
 
         def handler_of(resource: Resource[Any], handler: Handler[Any]) -> Handler[Any]:
             made = events(resource, handler)
-            return self._finished.around(made) if resource.plural == PODS.plural else made
+            return self.finished.around(made) if resource.plural == PODS.plural else made
 
         return handler_of
 
@@ -232,7 +236,7 @@ class GangParts:
 
     async def run(self) -> None:
         """Do what gangs need beside decisions: write conditions, watch over broken gangs. Runs until cancelled."""
-        lanes = [self.mending.run(), self._finished.run(), self._parked.run()]
+        lanes = [self.mending.run(), self.finished.run(), self._parked.run()]
         lanes += [each.run() for each in (self._statuses, self._phases) if each is not None]
         await run_together(*lanes)
 

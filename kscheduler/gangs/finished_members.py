@@ -65,10 +65,16 @@ class FinishedMembers:
         while True:
             await self._some.wait()
             while self._left:
-                tracked, run, pod = self._left.popleft()
-                if await self._has_succeeded(pod) and self._registry.add_success(tracked, run):
-                    self._changed(tracked.key)
+                self.answer(await self._has_succeeded(self._left[0][2]))
             self._some.clear()
+
+    def answer(self, has_succeeded: bool) -> None:
+        """Take the answer about the member that left first of those that are asked about; nothing if there is none."""
+        if not self._left:
+            return
+        tracked, run, _ = self._left.popleft()
+        if has_succeeded and self._registry.add_success(tracked, run):
+            self._changed(tracked.key)
 
     async def _has_succeeded(self, pod: Pod) -> bool:
         metadata = pod.metadata

@@ -5,7 +5,7 @@ after that, in the order in which the watches reported them.  5. `End`, unless t
 
 A record that a running scheduler writes of itself (`kscheduler run --record`) has a `Start` after the header, and holds
 everything that the scheduler's decisions depend on, in the order in which it took part: changes as above, and the
-entries `Woken`, `Divided`, `Decided`, `Written`, `Resumed` and `Retried`. The decisions themselves are in `Decided`.
+entries `Woken`, `Divided`, `Decided`, `Written`, `Resumed`, `Retried` and `Answered`. The decisions are in `Decided`.
 
 A `Mark` is written whenever the entries so far are flushed to the file. It has the digest of all lines before it, so
 that a reader can distinguish a record that was modified or damaged from one that was cut off. The lines are compressed
@@ -162,5 +162,12 @@ class Retried(Entry, frozen=True, tag="retried"):
     at: float
 
 
-AnyEntry = Header | Change | Synced | Mark | End | Start | Woken | Divided | Decided | Written | Resumed | Retried
-Readable = Change | Synced | Start | Woken | Divided | Decided | Written | Resumed | Retried  # what a reader yields
+class Answered(Entry, frozen=True, tag="answered"):
+    """The apiserver said how the bound member of a gang ended that left first of those it had not been asked about."""
+
+    at: float
+    succeeded: bool
+
+
+Readable = Change | Synced | Start | Woken | Divided | Decided | Written | Resumed | Retried | Answered  # for readers
+AnyEntry = Header | Mark | End | Readable

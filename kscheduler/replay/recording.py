@@ -14,7 +14,7 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
@@ -46,6 +46,7 @@ from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.record.background import BackgroundWriter
 from kscheduler.record.entries import (
     FORMAT,
+    Answered,
     Change,
     ChangeType,
     Decided,
@@ -68,6 +69,9 @@ from kscheduler.record.recorded_kinds import KINDS, name_of
 from kscheduler.replay.edge import EdgeClaims, EdgeEvictions, EdgeStatuses, EdgeWaitingPods, NotedCycles, at_edge
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.watch.share_queue_divisions import ShareDivisionWatch
+
+if TYPE_CHECKING:
+    from kscheduler.gangs.assembly import GangParts
 
 log = logging.getLogger(__name__)
 
@@ -158,6 +162,9 @@ class Inputs:
 
     def written(self, uid: str, error: APIError | None) -> None:
         self._writer.write(Written(self.at, uid, None if error is None else failure(error)))
+
+    def answered(self, has_succeeded: bool) -> None:
+        self._writer.write(Answered(self.at, has_succeeded))
 
     def divided(self) -> None:
         self._writer.write(Divided(self.at))
@@ -432,6 +439,11 @@ class RecordedScheduler(Scheduler):
         refused.inputs = self._inputs
         return refused
 
+    def _gang_parts(self) -> type[GangParts]:
+        from kscheduler.replay.recorded_gangs import recorded_gang_parts
+
+        return recorded_gang_parts(self._inputs)
+
     def _build_divisions(self) -> ShareDivisionWatch:
         divisions = RecordedDivisions(self.share_queues, self.queue, clock=self._clock, wake=self._work.set)
         divisions.inputs = self._inputs
@@ -460,8 +472,6 @@ class RecordedScheduler(Scheduler):
             what = "live metrics"
         elif keeps_queues(config) and queues_args(config).file:
             what = "queues with shares that a file defines"
-        elif self.gangs is not None:
-            what = "gangs"
         elif guests is not None and (guests.needs_nodes or guests.needs_pods):
             what = "guests that read whole nodes or pods"
         if what:

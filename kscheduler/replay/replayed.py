@@ -12,7 +12,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
@@ -40,6 +40,7 @@ from kscheduler.framework.status import Code, Status
 from kscheduler.input.decoding import json_decoder
 from kscheduler.observability.metrics import Metrics
 from kscheduler.record.entries import (
+    Answered,
     Change,
     Decided,
     Decision,
@@ -65,10 +66,13 @@ from kscheduler.replay.edge import (
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.snapshot.pod_info import PodInfo
 
+if TYPE_CHECKING:
+    from kscheduler.gangs.assembly import GangParts
+
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Input = Change | Woken | Divided | Decided | Written | Resumed | Retried
+Input = Change | Woken | Divided | Decided | Written | Resumed | Retried | Answered
 Task = Coroutine[Any, Any, None]
 
 _APIERRORS: dict[str, type[APIError]] = {
@@ -282,7 +286,7 @@ class _Bindings(Bindings):
             self.cycles[cycle.pod.uid] = cycle
 
 
-class _Batch(ScheduleBatch):
+class ReplayedBatch(ScheduleBatch):
     """Batches whose size the record determines."""
 
     def __init__(self, *args: Any, **others: Any) -> None:
@@ -297,7 +301,7 @@ class ReplayedScheduler(Scheduler):
     """A scheduler that takes its inputs from a record. Use it within an event loop, which it never waits for."""
 
     one_type = NotedCycles
-    batch_type = _Batch
+    batch_type = ReplayedBatch
     bindings_type = _Bindings
 
     def __init__(self, config: SchedulerConfig, start: Start, options: Options) -> None:
@@ -325,8 +329,6 @@ class ReplayedScheduler(Scheduler):
         one.edge, one.evictions, one.note = self._edge, evictions, self.decisions_made.append
         if self.extenders.deciders or self.live_metrics is not None or self._needs_nodes():
             raise ConfigError("expected a configuration that a record suffices for, got extenders or live metrics")
-        if self.gangs is not None:
-            raise ConfigError("expected a configuration that a record suffices for, got gangs")
         self._informer_of: Mapping[str, Informer[Any]] = {name_of(each.resource): each for each in self.informers}
 
     # --- parts of the scheduler -----------------------------------------------------------------------------------
@@ -353,6 +355,11 @@ class ReplayedScheduler(Scheduler):
 
     def _build_refused_pods(self, pauses: RetryPauses) -> RefusedPods:
         return RefusedPods(self.queue, self._clock, pauses, self._work.set)
+
+    def _gang_parts(self) -> type[GangParts]:
+        from kscheduler.replay.replayed_gangs import ReplayedGangParts
+
+        return ReplayedGangParts
 
     def _around(self) -> Callable[[Resource[Any], Handler[Any]], Handler[Any]]:
         around = super()._around()
@@ -384,8 +391,10 @@ class ReplayedScheduler(Scheduler):
             self._finish_binding(entry)
         elif isinstance(entry, Resumed):
             self._edge.resume(entry)
-        else:
+        elif isinstance(entry, Retried):
             self._refused_pods.try_one()
+        elif self.gangs is not None:
+            self.gangs.finished.answer(entry.succeeded)
 
     def _finish_binding(self, entry: Written) -> None:
         cycle = self._cycles.pop(entry.uid, None)

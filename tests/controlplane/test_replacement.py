@@ -20,8 +20,8 @@ from kscheduler.testing.controlplane import Binaries, ControlPlane, KubeSchedule
 from kscheduler.testing.controlplane.controllermanager import ControllerManager
 from kscheduler.testing.controlplane.patience import eventually
 from tests.deploy.kubelet import Kubelet
+from tests.docs.console import check, commands, printed_by
 from tests.docs.pages import ON_CLUSTER, blocks, own_pages
-from tests.docs.test_console import check, commands, printed_by
 from tests.support.helm import build
 from tests.support.skips import program
 

@@ -21,8 +21,7 @@ from kscheduler.gangs.rules import UPSTREAM_1_37
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing.wrappers import make_pod
 from tests.gangs.builders import DOORS, gang, key_of
-from tests.gangs.test_planner import state_of, workers
-from tests.gangs.test_topology_planner import cluster, racks_of
+from tests.gangs.planning import racked_cluster, racks_of, state_of, workers
 from tests.support.checks import check_cache
 from tests.support.lanes import Side
 
@@ -65,7 +64,7 @@ class Group:
 
 
 def test_the_placement_is_taken_that_holds_most_pods_and_is_fullest() -> None:
-    group = Group(cluster({"r1": [4], "r2": [8], "r3": [6], "": [64]}), 2)
+    group = Group(racked_cluster({"r1": [4], "r2": [8], "r3": [6], "": [64]}), 2)
     plan = group.plan(3, 2)
     assert plan.reaches(2)
     assert racks_of(plan) == {"r3"}
@@ -74,7 +73,7 @@ def test_the_placement_is_taken_that_holds_most_pods_and_is_fullest() -> None:
 
 
 def test_of_placements_with_equal_scores_any_is_taken() -> None:
-    group = Group(cluster({"r1": [4], "r2": [4]}), 2)
+    group = Group(racked_cluster({"r1": [4], "r2": [4]}), 2)
     assert racks_of(group.plan(2, 2)) == {"r2"}
     assert group.ties == [["r1", "r2"]]
 
@@ -83,13 +82,13 @@ def test_of_placements_with_equal_scores_any_is_taken() -> None:
     ("weights", "rack"), [({}, "r3"), ({"PodGroupPodsCount": 1}, "r3"), ({"NodeResourcesFit": 2}, "r1")]
 )
 def test_only_scores_of_enabled_plugins_count(weights: Mapping[str, int], rack: str) -> None:
-    group = Group(cluster({"r1": [4], "r2": [8], "r3": [16]}), 2, plugins=PlacementPlugins(True, weights))
+    group = Group(racked_cluster({"r1": [4], "r2": [8], "r3": [16]}), 2, plugins=PlacementPlugins(True, weights))
     assert racks_of(group.plan(3, 2)) == {rack}
 
 
 def test_without_a_constraint_or_the_generator_there_is_one_placement_of_all_nodes() -> None:
     for plugins, is_constrained in ((BY_DEFAULT, False), (PlacementPlugins(False, {}), True)):
-        group = Group(cluster({"r1": [4], "": [4]}), 4, plugins=plugins, is_constrained=is_constrained)
+        group = Group(racked_cluster({"r1": [4], "": [4]}), 4, plugins=plugins, is_constrained=is_constrained)
         assert group.plan(4, 4).reaches(4)
         assert group.plan(1, 1).reasons == (
             "pod group is unschedulable",
@@ -98,7 +97,7 @@ def test_without_a_constraint_or_the_generator_there_is_one_placement_of_all_nod
 
 
 def test_if_no_placement_is_available_the_first_one_says_why_and_nothing_is_left() -> None:
-    side = cluster({"r1": [4], "r2": [2]})
+    side = racked_cluster({"r1": [4], "r2": [2]})
     before = state_of(side)
     plan = Group(side, 4).plan(4, 4)
     assert not plan.reaches(4)
@@ -112,13 +111,13 @@ def test_if_no_placement_is_available_the_first_one_says_why_and_nothing_is_left
 
 
 def test_a_label_that_no_node_has_leaves_no_placement() -> None:
-    plan = Group(cluster({"": [64]}), 1).plan(2, 1)
+    plan = Group(racked_cluster({"": [64]}), 1).plan(2, 1)
     assert plan.reasons == ("no feasible placements found",)
     assert len(plan.not_tried) == 2
 
 
 def test_placed_pods_decide_the_placement_or_are_a_fault() -> None:
-    side = cluster({"r1": [4], "r2": [8, 8], "": [4]})
+    side = racked_cluster({"r1": [4], "r2": [8, 8], "": [4]})
     group = Group(side, 3)
     group.bind("b0", "r2-1")
     assert racks_of(group.plan(2, 2)) == {"r2"}
@@ -147,7 +146,7 @@ profiles:
 
 
 def test_a_placement_is_scored_by_how_full_its_nodes_are() -> None:
-    side = cluster({"r1": [4], "r2": [4, 12]})
+    side = racked_cluster({"r1": [4], "r2": [4, 12]})
     fit = side.profiles["default-scheduler"].plugin("NodeResourcesFit")
     assert isinstance(fit, Fit)
     pods = [PodInfo(make_pod(f"p{i}").req(cpu=2, memory="16Gi").obj()) for i in range(2)]

@@ -7,15 +7,13 @@ from collections.abc import Sequence
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
-from msgspec.structs import replace
 
-from kscheduler.api.objects import Pod
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Status, error_status, unschedulable
-from kscheduler.gangs.planner import Plan, Planner
-from kscheduler.queue.pod_info import QueuedPodInfo
+from kscheduler.gangs.planner import Planner
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.testing.wrappers import PodBuilder, make_node, make_pod
+from kscheduler.testing.wrappers import make_node, make_pod
+from tests.gangs.planning import SHAPES, nodes_of, state_of, workers
 from tests.support.checks import check_cache
 from tests.support.lanes import Side
 
@@ -33,28 +31,6 @@ def cluster(nodes: int = 3, cpu: int = 4) -> Side:
 
 def planner(side: Side, has_lane: bool = True) -> Planner:
     return Planner(side.cache, side.profiles, side.lane if has_lane else None)
-
-
-def workers(count: int, builder: PodBuilder | None = None, name: str = "w") -> list[QueuedPodInfo]:
-    pods = [(builder or make_pod("x").req(cpu=2)).obj() for _ in range(count)]
-    return [QueuedPodInfo(PodInfo(_named(each, f"{name}{i}")), 0.0) for i, each in enumerate(pods)]
-
-
-def _named(pod: Pod, name: str) -> Pod:
-
-    return replace(pod, metadata=replace(pod.metadata, name=name, uid=f"uid-{name}"))
-
-
-def nodes_of(plan: Plan) -> dict[str, str]:
-    return {placed.queued.pod_info.pod.metadata.name: placed.node_name for placed in plan.placed}
-
-
-def state_of(side: Side) -> dict[str, tuple[object, ...]]:
-    columns = side.cache.table.columns
-    return {
-        info.name: (columns.pod_count(info.row), columns.requested(info.row, 0), columns.non_zero_memory(info.row))
-        for info in side.cache.table
-    }
 
 
 @LANES
@@ -215,14 +191,6 @@ def test_a_faulty_lane_costs_speed_but_no_decision(caplog: pytest.LogCaptureFixt
     assert "the compiled lane failed" in caplog.text
     assert side.lane.is_broken, "batches of other pods do not use it any more, either"
     check_cache(side.cache)
-
-
-SHAPES = [
-    make_pod("x").req(cpu=1),
-    make_pod("x").req(cpu=3),
-    make_pod("x").label(app="a").req(cpu=1).pod_anti_affinity("kubernetes.io/hostname", {"app": "a"}),
-    make_pod("x").label(app="b").req(cpu="500m").pod_affinity("zone", {"app": "b"}),
-]
 
 
 @settings(max_examples=30)

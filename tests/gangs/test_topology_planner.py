@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import hypothesis.strategies as st
 import pytest
@@ -15,29 +15,13 @@ from kscheduler.gangs.topology_planner import TopologyPlanner
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.testing.wrappers import make_node, make_pod
 from tests.framework.plugins.volumebinding.objects import pod_with
-from tests.gangs.test_planner import SHAPES, nodes_of, state_of, workers
+from tests.gangs.planning import SHAPES, nodes_of, racked_cluster, racks_of, state_of, workers
 from tests.support.checks import check_cache
 from tests.support.lanes import Side
 
 LANES = pytest.mark.parametrize("has_lane", [True, False], ids=["by kernels", "one by one"])
 RACK = Topology("example.com/rack")
 HOSTNAME = "kubernetes.io/hostname"
-
-
-def cluster(racks: Mapping[str, Sequence[int]]) -> Side:
-    """Return a cluster with nodes of so many CPUs in racks called "zone/rack", or in no rack: ""."""
-    side = Side(first_on_tie=True)
-    for name, cpus in racks.items():
-        zone, _, rack = name.rpartition("/")
-        for i, cpu in enumerate(cpus):
-            host = f"{rack or 'x'}-{zone}{i}"
-            node = make_node(host).capacity(cpu=cpu, memory="64Gi", pods=110).label(HOSTNAME, host)
-            if rack:
-                node = node.label("example.com/rack", rack)
-            if zone:
-                node = node.label("zone", zone)
-            side.cache.set_node(node.obj())
-    return side
 
 
 class Gangs:
@@ -59,13 +43,9 @@ class Gangs:
         return plan
 
 
-def racks_of(plan: Plan) -> set[str]:
-    return {name.partition("-")[0] for name in nodes_of(plan).values()}
-
-
 @LANES
 def test_the_tightest_domain_that_holds_the_gang_is_taken(has_lane: bool) -> None:
-    gangs = Gangs(cluster({"r1": [8, 8], "r2": [4, 2], "r3": [4, 4], "": [64]}), has_lane)
+    gangs = Gangs(racked_cluster({"r1": [8, 8], "r2": [4, 2], "r3": [4, 4], "": [64]}), has_lane)
     plan = gangs.plan(workers(4), 4)
     assert plan.reaches(4)
     assert racks_of(plan) == ({"r3"} if has_lane else {"r1"}), "without kernels the first is as good as any"
@@ -73,17 +53,17 @@ def test_the_tightest_domain_that_holds_the_gang_is_taken(has_lane: bool) -> Non
 
 
 def test_of_domains_that_are_equally_tight_the_first_by_name_is_taken() -> None:
-    gangs = Gangs(cluster({"r2": [4], "r1": [4], "r3": [4]}))
+    gangs = Gangs(racked_cluster({"r2": [4], "r1": [4], "r3": [4]}))
     assert racks_of(gangs.plan(workers(2), 2)) == {"r1"}
 
 
 def test_a_domain_for_all_members_is_better_than_a_tighter_one_for_the_minimum() -> None:
-    gangs = Gangs(cluster({"r1": [4], "r2": [8, 8], "r3": [8]}))
+    gangs = Gangs(racked_cluster({"r1": [4], "r2": [8, 8], "r3": [8]}))
     assert racks_of(gangs.plan(workers(4), 2)) == {"r3"}
 
 
 def test_if_none_holds_all_members_the_one_is_taken_that_holds_most() -> None:
-    gangs = Gangs(cluster({"r1": [4], "r2": [8], "r3": [6]}))
+    gangs = Gangs(racked_cluster({"r1": [4], "r2": [8], "r3": [6]}))
     plan = gangs.plan(workers(5), 2)
     assert racks_of(plan) == {"r2"}
     assert len(plan.placed) == 4
@@ -91,7 +71,7 @@ def test_if_none_holds_all_members_the_one_is_taken_that_holds_most() -> None:
 
 @LANES
 def test_a_gang_that_no_domain_holds_says_how_many_the_best_one_holds_and_leaves_no_trace(has_lane: bool) -> None:
-    side = cluster({"r1": [4], "r2": [4, 2], "r3": [2], "": [64]})
+    side = racked_cluster({"r1": [4], "r2": [4, 2], "r3": [2], "": [64]})
     before = state_of(side)
     plan = Gangs(side, has_lane).plan(workers(8), 8)
     assert not plan.reaches(8)
@@ -104,27 +84,27 @@ def test_a_gang_that_no_domain_holds_says_how_many_the_best_one_holds_and_leaves
 
 
 def test_a_gang_of_which_no_domain_holds_any_pod_says_so() -> None:
-    gangs = Gangs(cluster({"r1": [1], "r2": [1]}))
+    gangs = Gangs(racked_cluster({"r1": [1], "r2": [1]}))
     plan = gangs.plan(workers(2), 2)
     assert plan.refusal == "no rack holds 2 pods; none of 2 holds any; in r1"
 
 
 def test_a_required_label_that_no_node_has_refuses_the_gang() -> None:
-    plan = Gangs(cluster({"": [64]})).plan(workers(2), 2)
+    plan = Gangs(racked_cluster({"": [64]})).plan(workers(2), 2)
     assert not plan.reaches(2)
     assert plan.refusal == 'no node has the label "example.com/rack", which its topology requires'
     assert len(plan.not_tried) == 2
 
 
 def test_placed_members_decide_the_domain() -> None:
-    gangs = Gangs(cluster({"r1": [4], "r2": [8, 8], "r3": [4]}))
+    gangs = Gangs(racked_cluster({"r1": [4], "r2": [8, 8], "r3": [4]}))
     assert racks_of(gangs.plan(workers(2), 2, placed=["r2-0"])) == {"r2"}
     plan = gangs.plan(workers(3, name="v"), 3, placed=["r1-0"])
     assert plan.refusal == "rack r1, where 1 of its pods is, does not hold 3 more, but 2"
 
 
 def test_placed_members_in_several_domains_or_none_refuse_the_rest() -> None:
-    gangs = Gangs(cluster({"r1": [4], "r2": [4], "": [4]}))
+    gangs = Gangs(racked_cluster({"r1": [4], "r2": [4], "": [4]}))
     plan = gangs.plan(workers(1), 1, placed=["r2-0", "r1-0", "r2-0"])
     assert plan.refusal == "its pods are in more than one rack already: r1, r2"
     plan = gangs.plan(workers(1), 1, placed=["x-0"])
@@ -132,9 +112,9 @@ def test_placed_members_in_several_domains_or_none_refuse_the_rest() -> None:
 
 
 def test_racks_of_one_name_in_two_zones_are_two_domains_if_zones_are_named_as_well() -> None:
-    gangs = Gangs(cluster({"z1/r1": [4], "z2/r1": [4]}))
+    gangs = Gangs(racked_cluster({"z1/r1": [4], "z2/r1": [4]}))
     assert gangs.plan(workers(4), 4).reaches(4)
-    plan = Gangs(cluster({"z1/r1": [4], "z2/r1": [4]})).plan(
+    plan = Gangs(racked_cluster({"z1/r1": [4], "z2/r1": [4]})).plan(
         workers(4), 4, Topology("example.com/rack", ("example.com/rack", "zone"))
     )
     assert plan.refusal == "no rack holds 4 pods; the best of 2, z1/r1, holds 2"
@@ -143,37 +123,37 @@ def test_racks_of_one_name_in_two_zones_are_two_domains_if_zones_are_named_as_we
 def test_what_is_preferred_falls_back_level_by_level_to_none() -> None:
     wish = Topology(preferred=("example.com/rack", "zone"))
     racks = {"z1/a": [2], "z1/b": [4, 4], "z2/c": [4], "z2/d": [4]}
-    plan = Gangs(cluster(racks)).plan(workers(2), 2, wish)
+    plan = Gangs(racked_cluster(racks)).plan(workers(2), 2, wish)
     assert racks_of(plan) == {"c"}, "the tightest rack"
-    plan = Gangs(cluster(racks)).plan(workers(5), 5, wish)
+    plan = Gangs(racked_cluster(racks)).plan(workers(5), 5, wish)
     assert racks_of(plan) == {"a", "b"}, "one zone"
-    plan = Gangs(cluster(racks)).plan(workers(7), 7, wish)
+    plan = Gangs(racked_cluster(racks)).plan(workers(7), 7, wish)
     assert plan.reaches(7), "anywhere"
-    assert Gangs(cluster({"": [8]})).plan(workers(2), 2, wish).reaches(2), "no node has the labels"
+    assert Gangs(racked_cluster({"": [8]})).plan(workers(2), 2, wish).reaches(2), "no node has the labels"
 
 
 def test_what_is_preferred_is_looked_for_inside_what_is_required() -> None:
     topology = Topology("zone", ("example.com/rack",))
     racks = {"z1/a": [4], "z1/b": [4], "z2/c": [8]}
-    assert racks_of(Gangs(cluster(racks)).plan(workers(3), 3, topology)) == {"c"}
-    assert racks_of(Gangs(cluster({**racks, "z2/c": [6]})).plan(workers(4), 4, topology)) == {"a", "b"}
-    plan = Gangs(cluster(racks)).plan(workers(5), 5, topology)
+    assert racks_of(Gangs(racked_cluster(racks)).plan(workers(3), 3, topology)) == {"c"}
+    assert racks_of(Gangs(racked_cluster({**racks, "z2/c": [6]})).plan(workers(4), 4, topology)) == {"a", "b"}
+    plan = Gangs(racked_cluster(racks)).plan(workers(5), 5, topology)
     assert plan.refusal == "no zone holds 5 pods; the best of 2, z1, holds 4"
 
 
 def test_a_wish_that_would_leave_a_member_out_is_not_granted() -> None:
-    plan = Gangs(cluster({"r1": [4], "r2": [4]})).plan(workers(3), 2, Topology(preferred=("example.com/rack",)))
+    plan = Gangs(racked_cluster({"r1": [4], "r2": [4]})).plan(workers(3), 2, Topology(preferred=("example.com/rack",)))
     assert len(plan.placed) == 3
 
 
 def test_members_that_have_a_node_are_joined_if_that_is_preferred() -> None:
-    gangs = Gangs(cluster({"r1": [4], "r2": [8]}))
+    gangs = Gangs(racked_cluster({"r1": [4], "r2": [8]}))
     plan = gangs.plan(workers(1), 1, Topology(preferred=("example.com/rack",)), placed=["r2-0"])
     assert racks_of(plan) == {"r2"}
 
 
 def test_the_domain_of_nominated_members_comes_first() -> None:
-    gangs = Gangs(cluster({"r1": [4], "r2": [8]}))
+    gangs = Gangs(racked_cluster({"r1": [4], "r2": [8]}))
     members = workers(2)
     gangs.side.handle.nominations.nominate(members[1].pod_info, "r2-0")
     assert racks_of(gangs.plan(members, 2)) == {"r2"}
@@ -181,12 +161,12 @@ def test_the_domain_of_nominated_members_comes_first() -> None:
 
 def test_terms_may_make_the_tightest_domain_too_small() -> None:
     apart = make_pod("x").label(app="a").req(cpu=1).pod_anti_affinity(HOSTNAME, {"app": "a"})
-    gangs = Gangs(cluster({"r1": [4, 1], "r2": [4, 4, 4]}))
+    gangs = Gangs(racked_cluster({"r1": [4, 1], "r2": [4, 4, 4]}))
     assert racks_of(gangs.plan(workers(3, apart), 3)) == {"r2"}
 
 
 def test_members_that_are_rejected_whatever_the_node_are_not_looked_at_in_each_domain() -> None:
-    gangs = Gangs(cluster({"r1": [8], "r2": [8]}))
+    gangs = Gangs(racked_cluster({"r1": [8], "r2": [8]}))
     plan = gangs.plan(workers(3, pod_with("missing").req(cpu=1)), 2)
     assert not plan.reaches(2)
     assert plan.refusal == ""
@@ -194,7 +174,7 @@ def test_members_that_are_rejected_whatever_the_node_are_not_looked_at_in_each_d
 
 
 def test_nodes_and_labels_that_change_are_seen() -> None:
-    side = cluster({"r1": [4], "r2": [8]})
+    side = racked_cluster({"r1": [4], "r2": [8]})
     gangs = Gangs(side)
     assert racks_of(gangs.plan(workers(2), 2)) == {"r1"}
     side.cache.set_node(
@@ -204,7 +184,7 @@ def test_nodes_and_labels_that_change_are_seen() -> None:
 
 
 def test_pods_of_no_gang_are_placed_anywhere_afterwards() -> None:
-    side = cluster({"r1": [4], "": [64]})
+    side = racked_cluster({"r1": [4], "": [64]})
     plan = Gangs(side).plan(workers(1), 1)
     assert racks_of(plan) == {"r1"}
     outcomes, by_lane = side.by_lane([make_pod("free").req(cpu=2).obj()])
@@ -221,11 +201,11 @@ def test_no_domain_is_overlooked_and_none_is_left(shapes: list[int], racks: list
     """What fits in some domain when only its nodes exist, is placed; and in one domain."""
     missing = min(missing, len(shapes))
     members = [each for i, shape in enumerate(shapes) for each in workers(1, SHAPES[shape], f"w{i}-")]
-    side = cluster({f"r{i}": cpus for i, cpus in enumerate(racks)})
+    side = racked_cluster({f"r{i}": cpus for i, cpus in enumerate(racks)})
     plan = Gangs(side).plan(members, missing)
     holds = []
     for i, cpus in enumerate(racks):
-        alone = cluster({f"r{i}": cpus})
+        alone = racked_cluster({f"r{i}": cpus})
         only = Planner(alone.cache, alone.profiles, None).plan(members, missing)
         holds.append(only.reaches(missing))
     assert plan.reaches(missing) == any(holds)

@@ -22,6 +22,7 @@ from kscheduler.config.load import default_config, parse_config
 from kscheduler.config.releases import Release
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.testing.wrappers import PodBuilder, make_pod
+from tests.support.world import World
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 BY_LABEL = parse_config(HEAD + "profiles: [{plugins: {permit: {enabled: [{name: Coscheduling}]}}}]\n")
@@ -57,3 +58,14 @@ def group(name: str, least: int, **spec: object) -> PodGroup:
         metadata=ObjectMeta(name=name, namespace="default"),
         spec=PodGroupSpec(scheduling_policy=policy, **spec),  # type: ignore[arg-type]
     )
+
+
+def add_members(world: World, name: str, *numbers: int) -> None:
+    for number in numbers:
+        world.add_pod(make_pod(f"{name}-{number}").scheduling_group(name).req(cpu=2))
+
+
+def notes(world: World, reason: str) -> list[str]:
+    return [
+        event.note for event in world.cluster.events if event.reason == reason and event.regarding.kind == "PodGroup"
+    ]

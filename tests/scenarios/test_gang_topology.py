@@ -12,8 +12,7 @@ from kscheduler.config.load import default_config, in_release
 from kscheduler.config.releases import RELEASE_1_37
 from kscheduler.testing.wrappers import make_node
 from tests.scenarios.evicted import bound, fill, left, low
-from tests.scenarios.gangs import BY_LABEL, GATES, gang, group, members, near
-from tests.scenarios.test_gangs import add_members, notes
+from tests.scenarios.gangs import BY_LABEL, GATES, add_members, gang, group, members, near, notes
 from tests.support.world import World, in_virtual_time
 
 RACK = "example.com/rack"

@@ -16,7 +16,7 @@ from kscheduler.config.load import in_release
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.testing.wrappers import make_pod
-from tests.scenarios.gangs import BY_LABEL, GATES, by_field, gang, group, members
+from tests.scenarios.gangs import BY_LABEL, GATES, add_members, by_field, gang, group, members, notes
 from tests.support.world import World, in_virtual_time
 
 
@@ -26,12 +26,6 @@ def placed(world: World, name: str) -> int:
         for pod in world.cluster.pods.values()
         if (pod.metadata.labels or {}).get(POD_GROUP_LABEL) == name
     )
-
-
-def notes(world: World, reason: str) -> list[str]:
-    return [
-        event.note for event in world.cluster.events if event.reason == reason and event.regarding.kind == "PodGroup"
-    ]
 
 
 @in_virtual_time
@@ -167,11 +161,6 @@ async def test_pods_that_have_failed_do_not_count_so_that_a_gang_starts_again_to
         world.add_pod(make_pod("train-4").label(POD_GROUP_LABEL, "train").req(cpu=2))
         await world.sleep(30)
         assert not world.node_of("train-4")
-
-
-def add_members(world: World, name: str, *numbers: int) -> None:
-    for number in numbers:
-        world.add_pod(make_pod(f"{name}-{number}").scheduling_group(name).req(cpu=2))
 
 
 def condition_of(world: World, name: str) -> tuple[str, str, str] | None:
