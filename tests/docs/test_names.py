@@ -27,6 +27,8 @@ OF_OTHERS = {
     "--take-ownership",  # helm
     "--force-conflicts",
     "--create-namespace",
+    "--variant",  # mmdebstrap
+    "--enable",  # --enableLeaderElection, of the controller of scheduler-plugins
     "--reset-then-reuse-values",
     "--values",
     "--kwok",  # python -m kscheduler.testing.controlplane
