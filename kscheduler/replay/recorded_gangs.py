@@ -24,12 +24,9 @@ def recorded_gang_parts(inputs_of_scheduler: Inputs) -> type[GangParts]:
         inputs = inputs_of_scheduler
 
         def answer(self, has_succeeded: bool) -> None:
-            self.inputs.begin()
-            try:
+            with self.inputs:
                 self.inputs.answered(has_succeeded)
                 super().answer(has_succeeded)
-            finally:
-                self.inputs.end()
 
     class Parts(GangParts):
         queue_type = _Queue

@@ -114,7 +114,10 @@ class InputClock:
 
 
 class Inputs:
-    """Writes the inputs of a scheduler. Each is begun, and ended before the next one; a task's run is ended by it."""
+    """Writes the inputs of a scheduler. Each is begun, and ended before the next one; a task's run is ended by it.
+
+    As a context it is one input that happens now.
+    """
 
     def __init__(self, clock: InputClock, writer: BackgroundWriter, start_us: int) -> None:
         self._clock = clock
@@ -138,6 +141,12 @@ class Inputs:
 
     def end(self) -> None:
         self._clock.at = None
+
+    def __enter__(self) -> None:
+        self.begin()
+
+    def __exit__(self, *error: object) -> None:
+        self.end()
 
     # --- the kinds of inputs --------------------------------------------------------------------------------------
 
@@ -259,13 +268,9 @@ class RecordedEvents(Generic[T]):
         self._handle("DELETED", obj, self._handler.on_delete, obj)
 
     def _handle(self, kind: ChangeType, obj: Any, handle: Callable[..., None], *args: T) -> None:
-        inputs = self._inputs
-        inputs.begin()
-        try:
-            inputs.change(self._resource, kind, obj)
+        with self._inputs:
+            self._inputs.change(self._resource, kind, obj)
             handle(*args)
-        finally:
-            inputs.end()
 
 
 class RecordedQueue(SchedulingQueue):
@@ -291,13 +296,9 @@ class RecordedBindings(Bindings):
         return self._one.bind(cycle)  # with its binding: in a record a task ends with the outcome of that
 
     def _finish(self, cycle: BindingCycle, error: APIError | None) -> None:
-        inputs = self.inputs
-        inputs.begin()
-        try:
-            inputs.written(cycle.pod.uid, error)
+        with self.inputs:
+            self.inputs.written(cycle.pod.uid, error)
             super()._finish(cycle, error)
-        finally:
-            inputs.end()
 
 
 class RecordedBatch(ScheduleBatch):
@@ -331,24 +332,18 @@ class RecordedRefusedPods(RefusedPods):
     inputs: Inputs
 
     def try_one(self) -> None:
-        self.inputs.begin()
-        try:
+        with self.inputs:
             self.inputs.retried()
             super().try_one()
-        finally:
-            self.inputs.end()
 
 
 class RecordedDivisions(ShareDivisionWatch):
     inputs: Inputs
 
     def look(self) -> None:
-        self.inputs.begin()
-        try:
+        with self.inputs:
             self.inputs.divided()
             super().look()
-        finally:
-            self.inputs.end()
 
 
 class RecordedScheduler(Scheduler):
@@ -496,9 +491,8 @@ class RecordedScheduler(Scheduler):
     def close(self) -> None:
         """End the record, and wait until it is written."""
         self._inputs.suspend()
-        self._inputs.begin()
-        self._write(End(self._inputs.at))
-        self._inputs.end()
+        with self._inputs:
+            self._write(End(self._inputs.at))
         self.writer.close()
         self._report_failure()
 
