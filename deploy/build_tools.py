@@ -20,13 +20,18 @@ def missing() -> list[str]:
     found = []
     if sys.version_info[:2] < OLDEST:
         found.append(f"Python 3.11 or later: this is {sys.version.split()[0]}; name another with PYTHON=")
-    if importlib.util.find_spec("ensurepip") is None:
+    if not has_ensurepip():
         found.append("Python's module ensurepip, for the virtual environment (Debian: python3-venv)")
     if not has_headers():
         found.append(f"Python's headers, {sysconfig.get_path('include')}/Python.h (Debian: python3-dev)")
     if not shutil.which(compiler()):
         found.append(f"a C compiler, {compiler()} (Debian: gcc libc6-dev)")
     return found
+
+
+def has_ensurepip() -> bool:
+    """Say whether this Python can put pip into a virtual environment."""
+    return importlib.util.find_spec("ensurepip") is not None
 
 
 def has_headers() -> bool:

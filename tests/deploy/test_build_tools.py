@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import sysconfig
 from pathlib import Path
@@ -17,6 +16,7 @@ def complete(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A machine that has everything; its Python's headers are in the folder."""
     (tmp_path / "Python.h").touch()
     monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
+    monkeypatch.setattr(build_tools, "has_ensurepip", lambda: True)
     monkeypatch.setenv("CC", f"{sys.executable} -c")
     return tmp_path
 
@@ -32,7 +32,7 @@ def test_each_thing_that_is_missing_is_named_with_its_package(
 ) -> None:
     (complete / "Python.h").unlink()
     monkeypatch.setenv("CC", "no-such-cc -O2")
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(build_tools, "has_ensurepip", lambda: False)
     monkeypatch.setattr(build_tools, "OLDEST", (9, 9))
     assert build_tools.main() == 1
     lines = capsys.readouterr().err.splitlines()
