@@ -52,9 +52,8 @@ class Allocator:
         self._draw_share_id = draw_share_id
         self._features = self._index.features
         self._classes = classes
-        self._requests: Requests | None = (
-            None  # these three are made when they are needed first: few pods need a search
-        )
+        # These three are made when they are needed first: few pods need a search.
+        self._requests: Requests | None = None
         self._available: AvailableCounters | None = None
         self._groups: AllocatedGroups | None = None
         # What is the same for all nodes: (id of a claim, index of a request, of an alternative) -> (claim, variant).

@@ -151,14 +151,14 @@ def _topology(annotations: Mapping[str, str]) -> Topology | None:
     if required is None and preferred is None:
         return None
     keys = [] if required is None else [(TOPOLOGY_REQUIRED, required)]
-    wishes = [] if preferred is None else [key.strip() for key in preferred.split(",")]
-    for name, key in (*keys, *((TOPOLOGY_PREFERRED, key) for key in wishes)):
+    preferences = [] if preferred is None else [key.strip() for key in preferred.split(",")]
+    for name, key in (*keys, *((TOPOLOGY_PREFERRED, key) for key in preferences)):
         if not is_qualified_name(key):
             raise DecodeError(f'metadata.annotations[{name}]: expected the key of a node label, got "{key}"')
-    for key in wishes:
-        if wishes.count(key) > 1:
+    for key in preferences:
+        if preferences.count(key) > 1:
             raise DecodeError(f'metadata.annotations[{TOPOLOGY_PREFERRED}]: expected each key once, got "{key}" again')
-    return Topology(required or "", tuple(wishes))
+    return Topology(required or "", tuple(preferences))
 
 
 KUBERNETES_DOOR = Door(KUBERNETES_GROUP, PodGroup, _name_by_field, gang_of_pod_group)

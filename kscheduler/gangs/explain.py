@@ -65,7 +65,7 @@ class GangExplainer:
         }
 
     def _topology(self, tracked: TrackedGang) -> Document | None:
-        """Return the node labels by which the gang's pods are to be near to each other; None for no such wish."""
+        """Return the node labels by which the gang's pods are to be near to each other; None if it names none."""
         topology = None if tracked.gang is None else tracked.gang.topology
         if topology is None:
             return None

@@ -45,7 +45,7 @@ class Topology(msgspec.Struct, frozen=True, gc=False):
             inwards.insert(0, self.required)
         return tuple(inwards[: inwards.index(key) + 1])
 
-    def wishes(self) -> tuple[str, ...]:
+    def narrower(self) -> tuple[str, ...]:
         """Return the preferred keys that are further in than the required one, in the order in which they are tried."""
         if self.required in self.preferred:
             return self.preferred[: self.preferred.index(self.required)]

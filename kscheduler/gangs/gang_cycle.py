@@ -240,9 +240,8 @@ class GangCycle:
             if plan.failed:
                 first = plan.failed[0]
                 name, why = first.queued.pod_info.pod.metadata.name, first.rejection.message
-            return unschedulable(not_in_one_domain(stand_in.gang_key, plan.refusal, name, why)).of(
-                NAME
-            ), Outcome.REJECTED
+            text = not_in_one_domain(stand_in.gang_key, plan.refusal, name, why)
+            return unschedulable(text).of(NAME), Outcome.REJECTED
         if not plan.failed:
             text = too_few(stand_in.gang_key, missing, would_fit + len(plan.not_tried))
             return unschedulable(text).of(NAME), Outcome.REJECTED

@@ -25,7 +25,7 @@ from kscheduler.gangs.undo_log import UndoLog
 from kscheduler.queue.pod_info import QueuedPodInfo
 
 MOST_PLANS = 32  # of one level: where none of so many domains holds a gang for which they have room, others do not
-MOST_WISHES = 8  # likewise, of a level that is only preferred
+MOST_PREFERRED_PLANS = 8  # likewise, of a level that is only preferred
 
 
 class Candidate(NamedTuple):
@@ -53,8 +53,8 @@ class TopologyPlanner:
         cannot be had, fewer than `missing` are placed, and the plan says why (`refusal`).
         """
         # 1. As near as is preferred, if that takes all members.
-        for key in topology.wishes():
-            plan = self._plan_wish(self._index.domains(topology.domain_keys(key)), members, placed)
+        for key in topology.narrower():
+            plan = self._plan_preferred(self._index.domains(topology.domain_keys(key)), members, placed)
             if plan is not None:
                 return plan
         # 2. As near as is required.
@@ -68,13 +68,13 @@ class TopologyPlanner:
 
     # --- preferred ---
 
-    def _plan_wish(self, domains: Domains, members: Sequence[QueuedPodInfo], placed: Sequence[str]) -> Plan | None:
+    def _plan_preferred(self, domains: Domains, members: Sequence[QueuedPodInfo], placed: Sequence[str]) -> Plan | None:
         """Place all members in the tightest domain that holds them; None if none does."""
         pins = self._pins(domains, placed)
         if isinstance(pins, str):
             return None
         found = self._candidates(domains, pins, members)
-        for candidate in self._holding_all(found, len(members))[:MOST_WISHES]:
+        for candidate in self._holding_all(found, len(members))[:MOST_PREFERRED_PLANS]:
             plan = self._planner.plan(members, len(members), within=candidate.domain.confinement)
             if plan.fault is not None or len(plan.placed) == len(members):
                 return plan

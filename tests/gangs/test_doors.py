@@ -193,7 +193,7 @@ def test_annotations_of_a_group_of_coscheduling_ask_for_a_topology() -> None:
 
 
 @pytest.mark.parametrize(
-    ("topology", "wishes", "keys"),
+    ("topology", "narrower", "keys"),
     [
         (Topology("zone"), (), {"zone": ("zone",)}),
         (Topology("", ("rack", "zone")), ("rack", "zone"), {"rack": ("zone", "rack"), "zone": ("zone",)}),
@@ -203,7 +203,7 @@ def test_annotations_of_a_group_of_coscheduling_ask_for_a_topology() -> None:
     ],
 )
 def test_labels_of_a_topology_are_a_tree(
-    topology: Topology, wishes: tuple[str, ...], keys: dict[str, tuple[str, ...]]
+    topology: Topology, narrower: tuple[str, ...], keys: dict[str, tuple[str, ...]]
 ) -> None:
-    assert topology.wishes() == wishes
+    assert topology.narrower() == narrower
     assert {key: topology.domain_keys(key) for key in keys} == keys

@@ -121,15 +121,15 @@ def test_racks_of_one_name_in_two_zones_are_two_domains_if_zones_are_named_as_we
 
 
 def test_what_is_preferred_falls_back_level_by_level_to_none() -> None:
-    wish = Topology(preferred=("example.com/rack", "zone"))
+    preferred = Topology(preferred=("example.com/rack", "zone"))
     racks = {"z1/a": [2], "z1/b": [4, 4], "z2/c": [4], "z2/d": [4]}
-    plan = Gangs(racked_cluster(racks)).plan(workers(2), 2, wish)
+    plan = Gangs(racked_cluster(racks)).plan(workers(2), 2, preferred)
     assert racks_of(plan) == {"c"}, "the tightest rack"
-    plan = Gangs(racked_cluster(racks)).plan(workers(5), 5, wish)
+    plan = Gangs(racked_cluster(racks)).plan(workers(5), 5, preferred)
     assert racks_of(plan) == {"a", "b"}, "one zone"
-    plan = Gangs(racked_cluster(racks)).plan(workers(7), 7, wish)
+    plan = Gangs(racked_cluster(racks)).plan(workers(7), 7, preferred)
     assert plan.reaches(7), "anywhere"
-    assert Gangs(racked_cluster({"": [8]})).plan(workers(2), 2, wish).reaches(2), "no node has the labels"
+    assert Gangs(racked_cluster({"": [8]})).plan(workers(2), 2, preferred).reaches(2), "no node has the labels"
 
 
 def test_what_is_preferred_is_looked_for_inside_what_is_required() -> None:
@@ -141,7 +141,7 @@ def test_what_is_preferred_is_looked_for_inside_what_is_required() -> None:
     assert plan.refusal == "no zone holds 5 pods; the best of 2, z1, holds 4"
 
 
-def test_a_wish_that_would_leave_a_member_out_is_not_granted() -> None:
+def test_a_preferred_domain_that_would_leave_a_member_out_is_not_taken() -> None:
     plan = Gangs(racked_cluster({"r1": [4], "r2": [4]})).plan(workers(3), 2, Topology(preferred=("example.com/rack",)))
     assert len(plan.placed) == 3
 
