@@ -320,7 +320,7 @@ class PodSpec(APIStruct, frozen=True):
     volumes: list[Volume] | None = None
     host_network: bool = False
     host_users: bool | None = None
-    termination_grace_period_seconds: int | None = None  # used by the simulator's kubelets
+    termination_grace_period_seconds: int | None = None  # see `grace_period`
 
 
 class PodCondition(APIStruct, frozen=True):

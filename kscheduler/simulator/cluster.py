@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from kscheduler.api.defaults import node_with_defaults
 from kscheduler.api.devices import ClaimMeta, DeviceObject, ResourceClaim
 from kscheduler.api.elastic_quotas import ElasticQuotaStatus
+from kscheduler.api.grace_period import grace_s
 from kscheduler.api.objects import (
     Lease,
     Node,
@@ -85,7 +86,6 @@ _KIND_OF: dict[type[Any], Resource[Any]] = {resource.type: resource for resource
 _KIND_OF[PodGroup] = pod_groups(DEFAULT_RELEASE)  # of whatever version the cluster has
 HISTORY_LIMIT = 100_000  # changes of each kind that watches can start from
 BOOKMARK_INTERVAL_S = 60.0  # how often a watch without events gets a bookmark, as from the apiserver's watch cache
-DEFAULT_GRACE_S = 30  # the apiserver's default of terminationGracePeriodSeconds
 MAX_PREFIX = 58  # of a generateName, so that the name has at most 63 characters
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 MAX_EVENTS = 10_000  # Events kept; older ones are dropped, as a real cluster drops them after an hour
@@ -514,12 +514,6 @@ class Cluster:
     def _remove(self, store: Store[T], key: str) -> None:
         self.version += 1
         store.commit(key, self.version, None)
-
-
-def grace_s(pod: Pod) -> int:
-    """Return the pod's grace period in seconds."""
-    asked = pod.spec.termination_grace_period_seconds
-    return DEFAULT_GRACE_S if asked is None else asked
 
 
 def in_order_of_use(items: Iterable[StorageObject | DeviceObject]) -> list[StorageObject | DeviceObject]:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+from kscheduler.api.grace_period import grace_s
 from kscheduler.api.objects import Pod, PodCondition
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.protocol import PODS, Client
@@ -27,7 +28,7 @@ from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.errors import InternalError
 from kscheduler.simulator.accounting import Accounting
 from kscheduler.simulator.claim_controller import ClaimController
-from kscheduler.simulator.cluster import FINISHED, Cluster, grace_s, in_order_of_use
+from kscheduler.simulator.cluster import FINISHED, Cluster, in_order_of_use
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import Faults
 from kscheduler.simulator.gang_book import GangBook, GangRuns

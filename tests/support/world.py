@@ -20,6 +20,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ParamSpec
 
+from kscheduler.api.grace_period import grace_s
 from kscheduler.api.objects import Node, Pod, PodCondition
 from kscheduler.api.resources import node_allocatable
 from kscheduler.cache.comparer import compare_nodes, compare_pods
@@ -32,7 +33,7 @@ from kscheduler.extenders.webhook import Webhook
 from kscheduler.framework.interface import Handle, Plugin
 from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
-from kscheduler.simulator.cluster import Cluster, grace_s
+from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import ClusterClient, Latency
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
 from kscheduler.telemetry.source import MakeSource

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
+from kscheduler.api.grace_period import grace_s
 from kscheduler.api.objects import Pod
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAULT_PREEMPTION
@@ -14,7 +15,6 @@ from kscheduler.framework.status import Status, unresolvable
 from kscheduler.gangs.texts import GROUP_PREEMPTS
 from kscheduler.snapshot.pod_info import PodInfo
 
-DEFAULT_GRACE_S = 30  # Kubernetes' terminationGracePeriodSeconds
 PLACE = "cluster"  # stands for a node's name in Events, since the victims are on many
 
 
@@ -70,8 +70,10 @@ class GangExecutor(Executor):
         self._nodes[gang.uid] = nodes
         now = self._evictions.wall()
         self._awaited = {uid: awaited for uid, awaited in self._awaited.items() if 0 <= awaited.until - now <= MOST_S}
-        grace_s = max((_grace_s(victim.pod) for victim in victims), default=0)
-        self._awaited[gang.uid] = _Awaited([victim.pod for victim in victims], now + min(grace_s + ACCEPTED_S, MOST_S))
+        longest_s = max((grace_s(victim.pod) for victim in victims), default=0)
+        self._awaited[gang.uid] = _Awaited(
+            [victim.pod for victim in victims], now + min(longest_s + ACCEPTED_S, MOST_S)
+        )
         self.start(Candidate(PLACE, tuple(victims)), gang)
 
     def gate(self, gang: PodInfo) -> Status | None:
@@ -113,8 +115,3 @@ class GangExecutor(Executor):
         for name in sorted(self._nodes.get(preemptor.uid, ())):
             succeeded &= await super()._clear_nominations(name, preemptor)
         return succeeded
-
-
-def _grace_s(pod: Pod) -> float:
-    given = pod.spec.termination_grace_period_seconds
-    return DEFAULT_GRACE_S if given is None else given
