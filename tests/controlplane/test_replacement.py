@@ -59,7 +59,8 @@ class Cluster:
         holder = str(self.api.get(LEASE)["spec"].get("holderIdentity", ""))
         for pod in self.api.list_all("/api/v1/namespaces/kscheduler/pods"):
             name = str(pod["metadata"]["name"])
-            if holder and holder in self.kubelet.replica(name).process.log_text():
+            lines = self.kubelet.replica(name).process.log_text().splitlines()
+            if holder and any("became leader" in line and holder in line for line in lines):  # a standby names it, too
                 return name
         return ""
 
