@@ -25,7 +25,7 @@ from kscheduler.api.quantity import parse_units
 from kscheduler.command.completion import SHELLS
 from kscheduler.config.duration import Duration
 from kscheduler.config.emulated_version import add_emulated_version
-from kscheduler.config.feature_gates import SWITCHABLE
+from kscheduler.config.releases import RELEASES
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.explain.options import (
@@ -876,9 +876,14 @@ def _add_logging_flags(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="Name=true,...",
-        help=f"kube-scheduler's; those that change anything here: {', '.join(sorted(SWITCHABLE))}",
+        help=f"kube-scheduler's; those that change anything here: {', '.join(_switchable_gates())}",
     )
     add_emulated_version(group, "the newest that is not newer than the apiserver")
+
+
+def _switchable_gates() -> list[str]:
+    """Return the feature gates of any release that kscheduler switches."""
+    return sorted(frozenset().union(*(release.switchable for release in RELEASES.values())))
 
 
 def _add_own_flags(group: argparse._ArgumentGroup) -> None:

@@ -13,17 +13,9 @@ ALPHA: Final = "ALPHA"
 
 
 # Gates whose behaviour is implemented for both settings: --feature-gates switches them.
-SWITCHABLE: Final = frozenset(
-    {
-        "DRADeviceCompatibilityGroups",
-        "DRADeviceTaintRules",
-        "DRAListTypeAttributes",
-        "GangScheduling",
-        "GenericWorkload",
-        "StorageCapacityScoring",
-        "VolumeLimitScaling",
-    }
-)
+_SWITCHABLE: Final = {"DRAListTypeAttributes", "GenericWorkload", "StorageCapacityScoring", "VolumeLimitScaling"}
+SWITCHABLE_1_36: Final = frozenset(_SWITCHABLE | {"DRADeviceTaintRules", "GangScheduling"})
+SWITCHABLE_1_37: Final = frozenset(_SWITCHABLE | {"DRADeviceCompatibilityGroups", "TopologyAwareWorkloadScheduling"})
 
 
 class FeatureGate(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from kscheduler.config.decode import aggregate
-from kscheduler.config.feature_gates import ALPHA, BETA, GA, SWITCHABLE
+from kscheduler.config.feature_gates import ALPHA, BETA, GA
 from kscheduler.config.known_gates import DEPRECATED, KnownGate, known_gates
 from kscheduler.config.releases import Release
 from kscheduler.errors import ConfigError
@@ -58,10 +58,10 @@ def with_settings(release: Release, settings: Mapping[str, bool]) -> tuple[Relea
     known = known_gates(release.version)
     _check(known, settings)
     in_force = {gate.name: gate.is_on for gate in release.features}
-    switched = {name: value for name, value in _expanded(known, settings).items() if name in SWITCHABLE}
+    switched = {name: value for name, value in _expanded(known, settings).items() if name in release.switchable}
     warnings = []
     for name, value in settings.items():
-        if name in SWITCHABLE or name in ALL:
+        if name in release.switchable or name in ALL:
             continue
         gate = known[name]
         if value != in_force.get(name, gate.is_on):

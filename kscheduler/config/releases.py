@@ -19,7 +19,13 @@ from kscheduler.config.extension_points import (
     ExtensionPoint,
     PointMap,
 )
-from kscheduler.config.feature_gates import FEATURES_1_36, FEATURES_1_37, FeatureGate
+from kscheduler.config.feature_gates import (
+    FEATURES_1_36,
+    FEATURES_1_37,
+    SWITCHABLE_1_36,
+    SWITCHABLE_1_37,
+    FeatureGate,
+)
 from kscheduler.errors import ConfigError
 
 
@@ -29,6 +35,7 @@ class Release:
 
     version: str  # such as "1.36"
     features: tuple[FeatureGate, ...]  # sorted by name
+    switchable: frozenset[str]  # those of them that --feature-gates switches
     plugins: tuple[tuple[str, int], ...]  # the default profile's multiPoint: (name, weight), 0 if it does not score
     extension_points: tuple[ExtensionPoint, ...]  # that a profile can configure
     points: PointMap = field(compare=False, repr=False)  # kube-scheduler's plugins -> the points that they implement
@@ -115,6 +122,7 @@ class Release:
 RELEASE_1_36 = Release(
     version="1.36",
     features=FEATURES_1_36,
+    switchable=SWITCHABLE_1_36,
     gang_gates=("GenericWorkload", "GangScheduling"),
     pod_group_api="scheduling.k8s.io/v1alpha2",
     pod_group_condition="PodGroupScheduled",
@@ -171,6 +179,7 @@ RELEASE_1_36 = Release(
 RELEASE_1_37 = Release(
     version="1.37",
     features=FEATURES_1_37,
+    switchable=SWITCHABLE_1_37,
     gang_gates=("GenericWorkload",),
     pod_group_api="scheduling.k8s.io/v1beta1",
     pod_group_condition="PodGroupInitiallyScheduled",

@@ -12,7 +12,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from kscheduler.config.feature_gates import SWITCHABLE
 from kscheduler.testing.controlplane import ApiserverOptions, ControlPlane, HarnessError, KubeScheduler, Process
 from kscheduler.testing.controlplane.api import KeptApi
 from kscheduler.testing.controlplane.controllermanager import CLAIM_CONTROLLERS, ControllerManager
@@ -43,7 +42,7 @@ def start_kscheduler(qps: int) -> StartPeer:
     """Ours, with those of the plan's feature gates that it can switch."""
 
     def start(control_plane: ControlPlane, plan: Plan) -> Peer:
-        gates = _gates({name: on for name, on in plan.feature_gates.items() if name in SWITCHABLE})
+        gates = _gates({name: on for name, on in plan.feature_gates.items() if name in plan.release.switchable})
         configuration = _configuration(plan)
         return KScheduler(control_plane, qps=qps, burst=qps, configuration=configuration, extra_flags=gates)
 

@@ -43,6 +43,17 @@ def test_an_implemented_gate_is_switched(release: Release, value: bool) -> None:
         assert warnings == ()
 
 
+def test_a_gate_may_be_implemented_in_one_release_alone() -> None:
+    settings = {"TopologyAwareWorkloadScheduling": True}
+    changed, warnings = with_settings(RELEASE_1_37, settings)
+    assert changed.set_gates == settings
+    assert warnings == ()
+    assert with_settings(RELEASE_1_36, settings) == (
+        RELEASE_1_36,
+        ("--feature-gates TopologyAwareWorkloadScheduling=true has no effect: kscheduler has one behaviour",),
+    )
+
+
 @BOTH
 def test_all_gates_of_a_stage_are_switched_but_those_that_are_set(release: Release) -> None:
     stage = "AllAlpha" if release is RELEASE_1_36 else "AllBeta"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kscheduler.config.feature_gates import ALPHA, BETA, GA, SWITCHABLE
+from kscheduler.config.feature_gates import ALPHA, BETA, GA
 from kscheduler.config.known_gates import DEPRECATED, KnownGate, known_gates
 from kscheduler.config.releases import RELEASES, Release
 
@@ -22,7 +22,8 @@ def test_the_gates_of_a_release_are_in_the_table_with_their_stage(release: Relea
 @BOTH
 def test_gates_that_can_be_switched_are_as_by_default_and_not_locked(release: Release) -> None:
     known = known_gates(release.version)
-    for name in SWITCHABLE & known.keys():
+    assert release.switchable <= {gate.name for gate in release.features}
+    for name in release.switchable:
         assert known[name].is_on == release.has(name)
         assert not known[name].is_locked
 
