@@ -74,6 +74,7 @@ class CreatePods(Operation, frozen=True, tag="createPods"):
 
     count: int = 0
     count_param: str = ""
+    count_multiplier_param: str = ""  # so many for each that is counted, such as the members of a group
     namespace: str = ""  # "": the namespace of the operation at this position
     pod_template_path: str = ""  # "": the case's default
     template_params: dict[str, Parameter] = {}  # name -> value, or $ and the name of a parameter of the size

@@ -260,6 +260,14 @@ def _count(
     return count
 
 
+def _pod_count(operation: CreatePods, parameters: Mapping[str, Parameter]) -> int:
+    count = _count(operation, parameters)
+    if operation.count_multiplier_param:
+        given = _parameter("countMultiplierParam", operation.count_multiplier_param, parameters)
+        count *= _whole_number("countMultiplierParam", given)
+    return count
+
+
 def _pods(operation: CreatePods, own_namespace: str, case: Case, parameters: Mapping[str, Parameter]) -> CreatePods:
     if operation.collect_metrics and operation.skip_wait_to_completion:
         raise _Wrong("collectMetrics: pods that nobody waits for cannot be measured (skipWaitToCompletion)")
@@ -270,8 +278,9 @@ def _pods(operation: CreatePods, own_namespace: str, case: Case, parameters: Map
         raise _Wrong("persistentVolumeTemplatePath: expected with persistentVolumeClaimTemplatePath, or neither")
     return msgspec.structs.replace(
         operation,
-        count=_count(operation, parameters),
+        count=_pod_count(operation, parameters),
         count_param="",
+        count_multiplier_param="",
         namespace=operation.namespace or own_namespace,
         pod_template_path=operation.pod_template_path or case.default_pod_template_path,
         template_params=_template_params(operation, parameters),

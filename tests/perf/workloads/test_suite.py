@@ -83,6 +83,15 @@ def test_parameter_gives_the_count(write: Write) -> None:
     assert plan(path).operations[0] == CreateNodes(count=7)
 
 
+def test_pods_are_counted_by_group_and_member(write: Write) -> None:
+    path = write(
+        "{opcode: createPods, countParam: $groups, countMultiplierParam: $members}",
+        MEASURED,
+        params="{groups: 3, members: 4}",
+    )
+    assert plan(path).operations[0] == CreatePods(count=12, namespace="namespace-0")
+
+
 def test_every_operation_is_read(write: Write, tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text("{apiVersion: v1, kind: Pod, metadata: {generateName: p-}}")
     path = write(
