@@ -96,8 +96,14 @@ class CompiledLane:
         self._classes.sign(pod)
 
     def is_plain(self, pod: PodInfo) -> bool:
-        """Return True if the pod's class is known and has no terms: then each pod placed leaves less room for it."""
-        return not self.is_broken and pod.signature in self._classes.ready
+        """Return True if the pod has a class without terms: then each pod placed leaves less room for it."""
+        if self.is_broken:
+            return False
+        if pod.signature in self._classes.ready:
+            return True
+        self._classes.refresh()
+        self._classes.find(pod)
+        return pod.signature in self._classes.ready
 
     def forget(self) -> None:
         """Drop all that plugins stated about pods, so that they are asked again: one of the plugins was replaced."""

@@ -140,8 +140,7 @@ class Planner:
         return self._lane is not None and self._lane.add_room(pod, domain_by_row, room)
 
     def _place_all(self, plan: Plan, members: Sequence[QueuedPodInfo], missing: int, most: int) -> None:
-        # Signature and priority of members that fit nowhere -> why.
-        known: dict[object, Rejection | None] = {}
+        known: dict[object, Rejection] = {}  # look of members that fit nowhere -> why
         at, window = 0, MOST_PODS
         while at < len(members) and plan.fault is None:
             # 1. Is the minimum out of reach?
@@ -160,16 +159,27 @@ class Planner:
             # 3. One by itself, unless an equal one has failed: what was placed since has left less room.
             queued = members[at]
             at += 1
-            pod = queued.pod_info
-            look = (pod.signature, pod.priority)
-            rejection = known.get(look) if self.is_plain(pod) else None
+            look = self._look(queued)
+            rejection = None if look is None else known.get(look)
             if rejection is None:
-                rejection = known[look] = self._place_alone(plan, queued)
+                rejection = self._place_alone(plan, queued)
                 if rejection is None and self._asks_again:
                     known.clear()
+                elif rejection is not None and look is not None:
+                    known[look] = rejection
             if rejection is not None:
                 self._fail(plan, Failed(queued, rejection))
         plan.not_tried = members[at:]
+
+    def _look(self, queued: QueuedPodInfo) -> object | None:
+        """Return what members have in common of which all fit nowhere if one does; None for one that is like no other.
+
+        A member with a node kept for it is not like one without.
+        """
+        pod = queued.pod_info
+        if self.nomination_of(queued) or not self.is_plain(pod):
+            return None
+        return pod.signature, pod.priority
 
     def kinds(self, members: Sequence[QueuedPodInfo]) -> list[tuple[QueuedPodInfo | None, int]]:
         """Return one of each kind of equal members, with their number; None in its place for those of further kinds."""
@@ -207,8 +217,8 @@ class Planner:
         return own or queued.pod_info.pod.status.nominated_node_name
 
     def is_plain(self, pod: PodInfo) -> bool:
-        """Return True if the pod is known to be without terms: only pods on a node decide whether it fits there."""
-        return self._lane is not None and pod.signature is not None and self._lane.is_plain(pod)
+        """Return True if the pod is without terms: only pods on a node decide whether it fits there."""
+        return self._lane is not None and self._lane.is_plain(pod)
 
     def _place_run(self, plan: Plan, members: Sequence[QueuedPodInfo]) -> int:
         """Place leading members by kernels, and return how many."""
