@@ -10,10 +10,11 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from kscheduler.api.devices import ResourceClaim
+from kscheduler.api.devices import ResourceClaim, ResourceClaimConsumerReference
 from kscheduler.api.objects import Pod, PodExtendedResourceClaimStatus
 from kscheduler.client.protocol import Client, PodStatusPatch
 from kscheduler.client.recorder import EventRecorder
+from kscheduler.client.reservations import Reservations
 from kscheduler.client.times import rfc3339, unix_seconds
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.client.written_claims import WrittenClaims
@@ -50,6 +51,7 @@ class ClaimWriter(ClaimWrites):
         self._written = written
         self._start = start
         self._labels_creation = labels_creation
+        self._reservations = Reservations(self._write_reservations, start)
 
     # --- requests ---
 
@@ -65,6 +67,14 @@ class ClaimWriter(ClaimWrites):
 
     async def patch_status(self, claim: ResourceClaim, patch: dict[str, object]) -> ResourceClaim:
         return await self._patch(claim, {STATUS: patch}, STATUS)
+
+    async def reserve(self, claim: ResourceClaim, consumer: ResourceClaimConsumerReference) -> ResourceClaim:
+        return await self._reservations.add(claim, consumer)
+
+    def _write_reservations(
+        self, claim: ResourceClaim, consumers: list[ResourceClaimConsumerReference]
+    ) -> Coroutine[Any, Any, ResourceClaim]:
+        return self._patch(claim, {STATUS: {"reservedFor": consumers}}, STATUS)
 
     async def _patch(self, claim: ResourceClaim, patch: dict[str, object], subresource: str) -> ResourceClaim:
         metadata = claim.metadata

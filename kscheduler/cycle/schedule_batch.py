@@ -151,7 +151,10 @@ class ScheduleBatch:
             placements = lane.place_unless_broken(pods, self._cache.recount)
             placed = len(placements)
             if not placed:
-                break
+                if not self._defers(left[0]):
+                    break
+                done += 1
+                continue
             if placed < len(left):
                 left, pods = left[:placed], pods[:placed]
             cycles, are_assumed = self._assume(left, pods, placements, now)
@@ -210,8 +213,23 @@ class ScheduleBatch:
         except Exception:
             log.exception("metrics of a batch could not be recorded")
 
+    def _defers(self, queued: QueuedPodInfo) -> bool:
+        """Put a pod aside that shares a claim whose allocation is being written; return whether it was.
+
+        As kube-scheduler, the plugins would reject it, and try it again once that is written.
+        """
+        pod = queued.pod_info
+        if not pod.pod.spec.resource_claims:
+            return False
+        plugin = self._profiles[pod.pod.spec.scheduler_name].class_compiler.claiming
+        if plugin is None or not plugin.awaits_allocation(pod):
+            return False
+        return self._queue.defer(queued, self._clock.now(), plugin.name)
+
     def _alone(self, queued: QueuedPodInfo) -> bool:
         """Decide one pod plugin by plugin. Returns False if plugins wait for answers, so that it must be put back."""
+        if queued.pod_info.pod.spec.resource_claims and self._defers(queued):
+            return True
         cycle: BindingCycle | None = None
         try:
             cycle = self._one.schedule(queued, may_wait=True)

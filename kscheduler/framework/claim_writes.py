@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
-from kscheduler.api.devices import ResourceClaim
+from kscheduler.api.devices import ResourceClaim, ResourceClaimConsumerReference
 from kscheduler.api.objects import Pod, PodExtendedResourceClaimStatus
 from kscheduler.errors import InternalError
 
@@ -32,6 +32,13 @@ class ClaimWrites:
     async def patch_status(self, claim: ResourceClaim, patch: dict[str, object]) -> ResourceClaim:
         """Apply a merge patch to the status of this version of the claim, and return the claim."""
         raise _refused(claim)
+
+    async def reserve(self, claim: ResourceClaim, consumer: ResourceClaimConsumerReference) -> ResourceClaim:
+        """Reserve this version of the claim for one more consumer, and return the claim. Conflict if it has changed.
+
+        Calls for one version may be written together.
+        """
+        return await self.patch_status(claim, {"reservedFor": [*(claim.status.reserved_for or ()), consumer]})
 
     async def release(self, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
         """Take the pod out of those that the claim is reserved for, in any version, and return the claim."""

@@ -309,6 +309,10 @@ class ClaimingPlugin(CompilingPlugin, Protocol):
         """
         ...
 
+    def awaits_allocation(self, pod: PodInfo) -> bool:
+        """Return whether the pod's claims are there, and the allocation of one of them is in flight."""
+        ...
+
     def compile_claims(self, draft: ClassDraft, key: Hashable) -> None:
         """Add to the draft how the plugin filters and scores pods for which `prepare_claims` returned this key."""
         ...

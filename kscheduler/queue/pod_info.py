@@ -52,6 +52,7 @@ class QueuedPodInfo(msgspec.Struct, eq=False, gc=False):
     pending_plugins: frozenset[str] = NOBODY  # plugins that rejected it with PENDING: their events skip backoff
     gated_by: str | None = None  # the PreEnqueue plugin that gates it
     backoff_expiration: float = NO_BACKOFF
+    was_deferred: bool = False  # put aside once, so that its next attempt takes place
     was_flushed: bool = False  # left the unschedulable pool by timeout since its last attempt
     flushed_at: float = -math.inf  # when it did so last without being attempted since, being gated
     pool: Pool = Pool.GONE

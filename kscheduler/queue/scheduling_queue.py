@@ -8,9 +8,9 @@ If the clock jumps back, time stands still for the queue until the clock is agai
 shorter, and active pods, and those that may leave their backoff early, are popped meanwhile. If it jumps forward, all
 backoffs and timeouts that end in between are over at once.
 
-Two rules differ from kube-scheduler's on purpose. A pod that is deleted while it is in flight does not come back: its
-return is dropped here, instead of the caller looking the pod up. And an update of a waiting pod is not an event for
-other pods in flight.
+Three rules differ from kube-scheduler's on purpose. A pod that is deleted while it is in flight does not come back: its
+return is dropped here, instead of the caller looking the pod up. An update of a waiting pod is not an event for
+other pods in flight. And a pod that waits for a write under way may be put aside instead of being tried and rejected.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, count, islice
 from typing import Any, NamedTuple
@@ -43,13 +43,14 @@ from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.active_queue import ActiveQueue, LessKey
 from kscheduler.queue.backoff_queue import Backoff, BackoffQueue, is_backing_off
 from kscheduler.queue.in_flight import InFlightPods, QueuedEvent
-from kscheduler.queue.pod_info import NOBODY, PLAIN, Lane, Pool, QueuedPodInfo
+from kscheduler.queue.pod_info import NO_BACKOFF, NOBODY, PLAIN, Lane, Pool, QueuedPodInfo
 from kscheduler.queue.requeue import Registered, RequeueRules, Strategy
 from kscheduler.queue.unschedulable_pods import UnschedulablePods
 from kscheduler.queue.waking import PIECE_STEPS, Waker
 from kscheduler.snapshot.pod_info import PodInfo
 
 UNSCHEDULABLE_FLUSH_S = 30.0  # interval at which kube-scheduler looks for pods that waited too long
+DEFER_S = 1.0  # for which a pod may be put aside: as long as the first backoff of one that is rejected instead
 MOST_EVENTS = 256  # that are remembered: far more than there are constants
 _DEBUG = os.environ.get("KSCHEDULER_DEBUG") == "1"
 
@@ -120,6 +121,8 @@ class SchedulingQueue:
         self._unschedulable = UnschedulablePods(self._rules)
         self._waker = Waker(self._unschedulable, self._rules, self._move, clock, piece_steps)
         self._in_flight = InFlightPods()
+        # (when it is to come back, its attempts before, pod), also of pods that have come back before that
+        self._deferred: deque[tuple[float, int, QueuedPodInfo]] = deque()
         # id of a cluster event -> did a plugin register for it? Nearly all events are constants, hashing one is a call.
         self._registered: dict[int, bool] = {}
         self._events: list[ClusterEvent] = []  # these, so that no id comes to mean another event
@@ -318,6 +321,22 @@ class SchedulingQueue:
         qpi.pending_plugins = frozenset(pending_plugins)
         return self._return(qpi, now)
 
+    def defer(self, qpi: QueuedPodInfo, now: float, plugin: str) -> bool:
+        """Put a pod aside that was popped and not attempted, until an event for which `plugin` registered a hint comes.
+
+        It comes back after DEFER_S seconds at the latest. Returns False, with the pod still in flight, if it has been
+        put aside before, so that it cannot be put off forever.
+        """
+        if qpi.was_deferred:
+            return False
+        qpi.was_deferred = True
+        qpi.attempts -= 1
+        qpi.unschedulable_plugins = frozenset((plugin,))
+        if self._return(qpi, now) is Pool.UNSCHEDULABLE:
+            qpi.backoff_expiration = NO_BACKOFF  # nothing has failed
+            self._deferred.append((self._now + DEFER_S, qpi.attempts, qpi))
+        return True
+
     def requeue_after_error(self, qpi: QueuedPodInfo, now: float) -> Pool:
         """Take back a pod in flight whose attempt met a fault; its backoff begins. Returns the pod's new pool."""
         if qpi.uid in self._pods:
@@ -460,12 +479,24 @@ class SchedulingQueue:
                 del self._pods[qpi.uid]
                 self._enter_active(qpi, BACKOFF_COMPLETE, now)
                 moved += 1
+        if self._deferred and self._deferred[0][0] <= now:
+            moved += self._end_deferrals(now)
         if self._waker.is_due:
             moved += self._waker.go_on(now)
         tick = math.floor(now / UNSCHEDULABLE_FLUSH_S) * UNSCHEDULABLE_FLUSH_S
         if tick > self._last_tick:
             self._last_tick = tick
             moved += self._wake_overdue(tick, now)
+        return moved
+
+    def _end_deferrals(self, now: float) -> int:
+        """Make the pods active that were put aside long enough, and return how many."""
+        moved = 0
+        while self._deferred and self._deferred[0][0] <= now:
+            _, attempts, qpi = self._deferred.popleft()
+            if qpi.pool is Pool.UNSCHEDULABLE and qpi.attempts == attempts:
+                self._move(qpi, Strategy.IMMEDIATELY, FORCE_ACTIVATE.label, now)
+                moved += 1
         return moved
 
     def _wake_overdue(self, tick: float, now: float) -> int:
@@ -481,6 +512,8 @@ class SchedulingQueue:
         if longest_waiting is not None:
             waits_from = min(waits_from, longest_waiting.timestamp)
         deadline = self._backoff.next_completion()
+        if self._deferred:
+            deadline = min(deadline, self._deferred[0][0])
         if waits_from < math.inf:
             grid = math.floor((waits_from + self._max_in_unschedulable_s) / UNSCHEDULABLE_FLUSH_S) + 1
             deadline = min(deadline, max(grid * UNSCHEDULABLE_FLUSH_S, self._last_tick + UNSCHEDULABLE_FLUSH_S))

@@ -114,6 +114,8 @@ class Devices:
                 f"claim {claim.key} is out of sync: known in version {before.metadata.resource_version}, "
                 f"to be assumed in version {claim.metadata.resource_version}"
             )
+        if claim is before:  # one write may reserve a claim for several pods, each of which assumes it
+            return
         self.claims[key] = claim
         self._changed(key, before, claim)
 

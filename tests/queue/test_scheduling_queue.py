@@ -21,7 +21,7 @@ from kscheduler.framework.events import (
 )
 from kscheduler.framework.status import Status, unschedulable
 from kscheduler.queue.pod_info import Pool
-from kscheduler.queue.scheduling_queue import MOST_EVENTS, QueueCounts
+from kscheduler.queue.scheduling_queue import DEFER_S, MOST_EVENTS, QueueCounts
 from kscheduler.snapshot.pod_info import PodInfo
 from tests.queue.harness import (
     AFFINITY,
@@ -981,3 +981,73 @@ def test_debug_mode_checks_after_every_call(monkeypatch: pytest.MonkeyPatch) -> 
     queue._pods["uid-ghost"] = replace(queue._pods["uid-a"])
     with pytest.raises(AssertionError, match="uid-ghost"):
         queue.add(make_pod("b"), 0.0)
+
+
+# --- put aside --------------------------------------------------------------------------------------------------------
+
+
+def test_a_pod_that_is_put_aside_comes_back_at_an_event_as_if_it_had_not_been_popped() -> None:
+    queue = make_queue()
+    queue.add(make_pod("p"), 0.0)
+    qpi = pop(queue, 0.0)
+    assert queue.defer(qpi, 0.25, "NodeResourcesFit")
+    assert (qpi.pool, qpi.attempts, qpi.unschedulable_count) == (Pool.UNSCHEDULABLE, 0, 0)
+    assert queue.move_all_to_active_or_backoff(NODE_LABEL, None, None, 0.5) == 0
+    assert queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 0.5) == 1
+    assert pool_of(qpi) is Pool.ACTIVE
+    assert pop(queue, 0.5).attempts == 1
+
+
+def test_a_pod_that_is_put_aside_comes_back_after_a_second() -> None:
+    queue = make_queue()
+    queue.add(make_pod("p"), 0.0)
+    qpi = pop(queue, 0.0)
+    assert queue.defer(qpi, 0.25, "NodeResourcesFit")
+    assert queue.next_deadline(0.25) == 0.25 + DEFER_S
+    assert queue.flush(1.0) == 0
+    assert queue.flush(0.25 + DEFER_S) == 1
+    assert pool_of(qpi) is Pool.ACTIVE
+    assert queue.next_deadline(2.0) is None
+
+
+def test_a_pod_is_put_aside_once() -> None:
+    queue = make_queue()
+    queue.add(make_pod("p"), 0.0)
+    assert queue.defer(pop(queue, 0.0), 0.0, "NodeResourcesFit")
+    queue.flush(DEFER_S)
+    qpi = pop(queue, DEFER_S)
+    assert not queue.defer(qpi, DEFER_S, "NodeResourcesFit")
+    assert qpi.pool is Pool.IN_FLIGHT
+
+
+def test_a_pod_that_was_put_aside_and_then_rejected_waits_for_its_event() -> None:
+    queue = make_queue()
+    queue.add(make_pod("p"), 0.0)
+    assert queue.defer(pop(queue, 0.0), 0.0, "NodeResourcesFit")
+    queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 0.5)
+    qpi = pop(queue, 0.5)
+    queue.add_unschedulable_if_not_present(qpi, 0.5, FIT)
+    assert queue.flush(DEFER_S) == 0
+    assert qpi.pool is Pool.UNSCHEDULABLE
+
+
+def test_an_event_that_came_while_a_pod_was_in_flight_keeps_it_from_being_put_aside() -> None:
+    queue = make_queue()
+    queue.add(make_pod("p"), 0.0)
+    qpi = pop(queue, 0.0)
+    queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 0.0)
+    assert queue.defer(qpi, 0.0, "NodeResourcesFit")
+    assert qpi.pool is Pool.ACTIVE
+
+
+def test_a_pod_that_is_deleted_while_it_is_put_aside_does_not_come_back() -> None:
+    queue = make_queue()
+    for name in "ab":
+        queue.add(make_pod(name), 0.0)
+    popped = queue.pop_many(0.0, 2)
+    queue.delete(popped[0].uid)
+    for qpi in popped:
+        assert queue.defer(qpi, 0.0, "NodeResourcesFit")
+    queue.delete(popped[1].uid)
+    assert queue.flush(DEFER_S) == 0
+    assert [qpi.pool for qpi in popped] == [Pool.GONE, Pool.GONE]

@@ -86,6 +86,31 @@ async def test_pods_that_share_a_claim_share_its_node(release: Release) -> None:
 
 @BOTH
 @in_virtual_time
+async def test_pods_that_share_a_claim_wait_quietly_while_it_is_written(release: Release) -> None:
+    async with DeviceWorld(release=release) as world:
+        world.add(named_claim("shared"))
+        world.faults.add(FaultKind.SLOW, WRITES, delay_s=0.2)
+        for index in range(4):
+            world.add_pod(gpu_pod(f"p{index}", "shared"))
+        await world.until(world.all_bound)
+        assert len(world.claim("shared").status.reserved_for or ()) == 4
+        assert not [each for index in range(4) for each in world.events(f"p{index}", "FailedScheduling")]
+
+
+@BOTH
+@in_virtual_time
+async def test_a_pod_says_so_if_the_claim_that_it_shares_takes_long_to_be_written(release: Release) -> None:
+    async with DeviceWorld(release=release) as world:
+        world.add(named_claim("shared"))
+        world.faults.add(FaultKind.SLOW, WRITES, delay_s=2.0)
+        for index in range(2):
+            world.add_pod(gpu_pod(f"p{index}", "shared"))
+        await world.until(lambda: "is in the process of being allocated" in world.message("p1"), within_s=2)
+        await world.until(world.all_bound, within_s=30)
+
+
+@BOTH
+@in_virtual_time
 async def test_a_pod_that_finds_no_device_says_so_and_gets_one_that_becomes_free(release: Release) -> None:
     async with DeviceWorld(release=release, nodes=1, gpus=1) as world:
         world.add_pod(gpu_pod("first"))

@@ -113,6 +113,8 @@ class ClaimBinding:
             if is_special(claim):
                 claim = cycle.claims[position] = await self._create(cycle, pod, node_name)
                 is_written = True
+            elif allocation is None:
+                claim = self._newest(claim)
             claim = cycle.claims[position] = await self._write(claim, allocation, pod, in_gang=cycle.in_gang)
             is_written = True
             if of_resources:
@@ -121,6 +123,16 @@ class ClaimBinding:
             await self._settle(claim, uid, allocation, is_written=is_written, of_resources=of_resources)
             raise
         await self._settle(claim, uid, allocation, is_written=True, of_resources=of_resources)
+
+    def _newest(self, claim: ResourceClaim) -> ResourceClaim:
+        """Return an allocated claim as it is now if it has the same allocation: others may have reserved it meanwhile.
+
+        The version that the cycle has seen would only meet a conflict.
+        """
+        newest = self._devices.claim(claim.metadata.namespace, claim.metadata.name)
+        if newest is None or newest is claim or newest.metadata.uid != claim.metadata.uid:
+            return claim
+        return newest if newest.status.allocation == claim.status.allocation else claim
 
     async def _settle(
         self,
@@ -207,7 +219,9 @@ class ClaimBinding:
                     claim = await self._writes.patch(claim, patch)
                 except APIError as error:
                     raise _failed("add finalizer to claim {}", claim, error) from error
-        # 2. The status.
+        # 2. The status. A write whose answer was lost may have reserved the claim already.
+        if is_reserved_for(claim, pod):
+            return claim
         status: dict[str, object] = {"reservedFor": [*(claim.status.reserved_for or ()), _reference(pod)]}
         written = allocation or claim.status.allocation
         if self.awaits_conditions:
@@ -220,6 +234,8 @@ class ClaimBinding:
             status["allocation"] = written
         doing = "add allocation and reservation to claim" if allocation is not None else "add reservation to claim"
         try:
+            if len(status) == 1:
+                return await self._writes.reserve(claim, _reference(pod))
             return await self._writes.patch_status(claim, status)
         except APIError as error:
             raise _failed(f"{doing} {{}}", claim, error) from error

@@ -639,6 +639,18 @@ class DynamicResources:
             return self._prepare_allocated(pod, claims) if allocated == len(claims) else None
         return self._prepare_unallocated(pod, PodClaims(claims), claims)
 
+    def awaits_allocation(self, pod: PodInfo) -> bool:
+        if not self._in_flight:
+            return False
+        try:
+            claims = find_claims(pod.pod, self._devices)
+        except NotReady:
+            return False
+        for claim in claims:
+            if claim.status.allocation is None and claim.metadata.uid in self._in_flight:
+                return True
+        return False
+
     def _prepare_allocated(self, pod: PodInfo, claims: list[ResourceClaim]) -> PreparedClaims | None:
         """Prepare to place a pod whose claims are all allocated; None if they do not name one and the same node."""
         if self._binding.awaits_conditions and conditions.has_conditions(claims):
