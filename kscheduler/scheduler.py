@@ -336,6 +336,7 @@ class Scheduler:
             permission=self.permission,
             is_synced=lambda: self.is_synced,
             wake=self._work.set,
+            groups_with_claims=self.devices.groups,
         )
 
     def _gang_parts(self) -> type[GangParts]:

@@ -79,8 +79,16 @@ class PodGroupSpec(APIStruct, frozen=True):
     preemption_policy: str | None = None
 
 
+class PodGroupResourceClaimStatus(APIStruct, frozen=True):
+    """Which claim was made for a group from a template."""
+
+    name: str = ""  # of the group's claim in its spec
+    resource_claim_name: str | None = None  # None: none is needed
+
+
 class PodGroupStatus(APIStruct, frozen=True):
     conditions: list[GroupCondition] | None = None
+    resource_claim_statuses: list[PodGroupResourceClaimStatus] | None = None
 
 
 class PodGroup(NamespacedObject, frozen=True):

@@ -85,12 +85,10 @@ class ClaimWriter(ClaimWrites):
         self._written.expect(written)
         return written
 
-    async def release(self, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
+    async def release(self, claim: ResourceClaim, consumer_uid: str) -> ResourceClaim:
         metadata = claim.metadata
         self._permission.check("resource claim %s/%s is not released", metadata.namespace, metadata.name)
-        return await self._client.release_resource_claim(
-            metadata.namespace, metadata.name, metadata.uid, pod.metadata.uid
-        )
+        return await self._client.release_resource_claim(metadata.namespace, metadata.name, metadata.uid, consumer_uid)
 
     async def delete(self, claim: ResourceClaim) -> None:
         metadata = claim.metadata

@@ -13,7 +13,13 @@ ALPHA: Final = "ALPHA"
 
 
 # Gates whose behaviour is implemented for both settings: --feature-gates switches them.
-_SWITCHABLE: Final = {"DRAListTypeAttributes", "GenericWorkload", "StorageCapacityScoring", "VolumeLimitScaling"}
+_SWITCHABLE: Final = {
+    "DRAListTypeAttributes",
+    "DRAWorkloadResourceClaims",
+    "GenericWorkload",
+    "StorageCapacityScoring",
+    "VolumeLimitScaling",
+}
 SWITCHABLE_1_36: Final = frozenset(_SWITCHABLE | {"DRADeviceTaintRules", "GangScheduling"})
 SWITCHABLE_1_37: Final = frozenset(_SWITCHABLE | {"DRADeviceCompatibilityGroups", "TopologyAwareWorkloadScheduling"})
 

@@ -103,6 +103,11 @@ class Release:
         return all(map(self.has, self.gang_gates))
 
     @property
+    def has_group_claims(self) -> bool:
+        """Whether a PodGroup can have claims of its own, which are reserved for it and not for its pods."""
+        return self.has("DRAWorkloadResourceClaims") and self.schedules_pod_groups
+
+    @property
     def set_gates(self) -> dict[str, bool]:
         """The feature gates that are not as the release has them by default."""
         defaults = RELEASES[self.version].features

@@ -40,8 +40,8 @@ class ClaimWrites:
         """
         return await self.patch_status(claim, {"reservedFor": [*(claim.status.reserved_for or ()), consumer]})
 
-    async def release(self, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
-        """Take the pod out of those that the claim is reserved for, in any version, and return the claim."""
+    async def release(self, claim: ResourceClaim, consumer_uid: str) -> ResourceClaim:
+        """Take a pod or PodGroup out of those that the claim is reserved for, in any version, and return the claim."""
         raise _refused(claim)
 
     async def delete(self, claim: ResourceClaim) -> None:

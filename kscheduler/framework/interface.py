@@ -313,6 +313,10 @@ class ClaimingPlugin(CompilingPlugin, Protocol):
         """Return whether the pod's claims are there, and the allocation of one of them is in flight."""
         ...
 
+    def release_claims(self, shared: CycleState, pods: Sequence[PodInfo], *, has_placed: bool) -> Status | None:
+        """Take claims back for a gang that could not be placed; see DynamicResources."""
+        ...
+
     def compile_claims(self, draft: ClassDraft, key: Hashable) -> None:
         """Add to the draft how the plugin filters and scores pods for which `prepare_claims` returned this key."""
         ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kscheduler.api.pod_groups import PodGroup
 from kscheduler.cache.cache import Cache
 from kscheduler.client.concurrency import run_together
 from kscheduler.client.informer import Handler
@@ -80,13 +81,16 @@ class GangParts:
         permission: WritePermission,
         is_synced: Callable[[], bool],
         wake: Callable[[], None],
+        groups_with_claims: dict[str, PodGroup],
     ) -> None:
+        """`groups_with_claims`: where PodGroups that may have claims are to be kept, by namespace/name."""
         self._cache = cache
         self._config = config
         self._clock = clock
         self._measure = measurements
         self._permission = permission
         self._wake = wake
+        self._pod_groups = groups_with_claims
         self._release: Release = config.release
         self._doors = open_doors(config.release, has_coscheduling=schedules_by_label(config))
         self.registry = Registry(Doors(self._doors), rules_of(config))
@@ -222,7 +226,7 @@ class GangParts:
         return handler_of
 
     def _events(self, door: Any) -> GroupEvents:
-        statuses = self._statuses if door is KUBERNETES_DOOR else self._phases
+        is_kubernetes = door is KUBERNETES_DOOR
         return GroupEvents(
             door,
             self.registry,
@@ -231,7 +235,8 @@ class GangParts:
             clock=self._clock,
             measurements=self._measure,
             wake=self._wake,
-            statuses=statuses,
+            statuses=self._statuses if is_kubernetes else self._phases,
+            pod_groups=self._pod_groups if is_kubernetes and self._release.has_group_claims else None,
         )
 
     async def run(self) -> None:

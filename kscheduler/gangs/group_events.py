@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from kscheduler.api.objects import NamespacedObject
-from kscheduler.api.pod_groups import TOPOLOGY_PREFERRED, TOPOLOGY_REQUIRED
+from kscheduler.api.pod_groups import TOPOLOGY_PREFERRED, TOPOLOGY_REQUIRED, PodGroup
 from kscheduler.clock import Clock
 from kscheduler.errors import DecodeError
 from kscheduler.framework.events import Action, ClusterEvent, EventResource
@@ -56,7 +56,9 @@ class GroupEvents:
         measurements: Measurements,
         wake: Callable[[], None],
         statuses: Statuses | None = None,
+        pod_groups: dict[str, PodGroup] | None = None,
     ) -> None:
+        """`pod_groups`: a dictionary in which the objects are to be kept by namespace/name, None for nowhere."""
         self._door = door
         self._registry = registry
         self._queue = queue
@@ -65,30 +67,35 @@ class GroupEvents:
         self._measure = measurements
         self._wake = wake
         self._statuses = statuses
+        self._pod_groups = pod_groups
         resource = EventResource.POD_GROUP if door is KUBERNETES_DOOR else COSCHEDULING_RESOURCE
         self._added = ClusterEvent(resource, Action.ADD)
         self._updated = ClusterEvent(resource, Action.UPDATE)
         self._deleted = ClusterEvent(resource, Action.DELETE)
 
     def on_add(self, group: Any) -> None:
-        self._look_at_status(group)
+        self._note(group)
         self._set(group)
         self._report(group, self._added, None, group)
 
     def on_update(self, old: Any, new: Any) -> None:
         if self._statuses is not None and old.metadata.uid != new.metadata.uid:
             self._statuses.gone(old)
-        self._look_at_status(new)
+        self._note(new)
         if old.spec == new.spec and old.metadata.uid == new.metadata.uid and _asked(old) == _asked(new):
             return  # its status
         self._set(new)
         self._report(new, self._updated, old, new)
 
-    def _look_at_status(self, group: Any) -> None:
+    def _note(self, group: Any) -> None:
+        if self._pod_groups is not None:
+            self._pod_groups[group.key] = group
         if self._statuses is not None:
             self._statuses.seen(group)
 
     def on_delete(self, group: Any) -> None:
+        if self._pod_groups is not None:
+            self._pod_groups.pop(group.key, None)
         if self._statuses is not None:
             self._statuses.gone(group)
         self._registry.remove_gang(self._key_of(group))

@@ -34,6 +34,7 @@ from kscheduler.gangs.texts import (
     NEVER_PREEMPTS,
     NO_VICTIMS,
     PREEMPTION,
+    claims_fault,
     minimum_out_of_reach,
     other_pod_failed,
     preemption_fault,
@@ -102,7 +103,7 @@ class KubernetesGangCycle(GangCycle):
             return self._end_with_fault(stand_in, plan, started)
         # 1. What the group says.
         reasons = _reasons(tracked, plan, len(placed))
-        after, nominated = self._post_filter(stand_in, tracked, placed, plan.failed, missing)
+        after, nominated = self._post_filter(stand_in, tracked, plan, placed, missing)
         if after.code is Code.ERROR:
             for queued in self._in_flight(stand_in):
                 self._settle(queued, _rejection(after, ""), started)
@@ -143,8 +144,8 @@ class KubernetesGangCycle(GangCycle):
         self,
         stand_in: StandIn,
         tracked: TrackedGang,
+        plan: Plan,
         placed: Set[str],
-        failed: Sequence[Failed],
         missing: int,
     ) -> tuple[Status, Mapping[str, str]]:
         """Do what kube-scheduler's PodGroupPostFilter plugins do.
@@ -155,14 +156,17 @@ class KubernetesGangCycle(GangCycle):
         members = list(stand_in.flying.values())
         pods = [queued.pod_info.pod for queued in members]
         framework = self._one.decider_of(members[0].pod_info)
-        reasons = []
+        reasons: list[str] = []
         for name in framework.post_filters:
             if name == DYNAMIC_RESOURCES:
                 if self._has_constraint(tracked):
                     continue
-                if not placed and not _asked_about_claims(failed, framework):
+                if not placed and not _asked_about_claims(plan.failed, framework):
                     return error_status(CLAIMS_UNKNOWN), {}
-                reasons.append(CLAIMS_RELEASED)
+                released = _release_claims(framework, plan, members, has_placed=tracked.placed > 0)
+                if released.code is not Code.UNSCHEDULABLE:
+                    return released, {}
+                reasons += released.reasons
             elif name == DEFAULT_PREEMPTION:
                 if preemption_policy(tracked, pods, is_of_group=self._policy_is_of_group) == "Never":
                     reasons.append(NEVER_PREEMPTS)
@@ -216,6 +220,17 @@ def _reasons(tracked: TrackedGang, plan: Plan, placed: int) -> tuple[str, ...]:
     if not reasons or not (placed or plan.failed):  # nothing was tried, or the minimum was there before
         reasons = (GROUP_UNSCHEDULABLE, *reasons)
     return reasons
+
+
+def _release_claims(framework: Framework, plan: Plan, members: Sequence[QueuedPodInfo], *, has_placed: bool) -> Status:
+    """Take claims of a group that was not placed back, if it may have some. Returns what DynamicResources says."""
+    plugin, released = framework.class_compiler.claiming, None
+    if plugin is not None:
+        pods = [queued.pod_info for queued in members]
+        released = plugin.release_claims(plan.shared, pods, has_placed=has_placed)
+    if released is None:
+        return unschedulable(CLAIMS_RELEASED)
+    return released if released.is_rejected else error_status(claims_fault(released.message))
 
 
 def _asked_about_claims(failed: Sequence[Failed], framework: Framework) -> bool:

@@ -66,6 +66,11 @@ def preemption_fault(why: str) -> str:
     return f'error in "DefaultPreemption" PodGroupPostFilter plugins: {PREEMPTION}: {why}'
 
 
+def claims_fault(why: str) -> str:
+    """Return kube-scheduler's message about a fault while it took claims back for a group."""
+    return f'error in "DynamicResources" PodGroupPostFilter plugins: {why}'
+
+
 def other_pod_failed(why: str) -> str:
     """Return kube-scheduler's reason for pods of a group that ends since the search for one of them met a fault."""
     return f"failed to schedule other pod from a pod group: {why}"

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from kscheduler.api.devices import ResourceClaim
+from kscheduler.api.devices import ResourceClaim, ResourceClaimConsumerReference
 from kscheduler.api.objects import Pod, PodCondition, PodExtendedResourceClaimStatus
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client.pod_status import PodStatusLane
@@ -167,8 +167,13 @@ class EdgeClaims(ClaimWrites):
         call = lambda: self._inner.patch_status(claim, patch)  # noqa: E731
         return await self._edge.wait("patchClaimStatus", claim.key, call, ResourceClaim)
 
-    async def release(self, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
-        return await self._edge.wait("releaseClaim", claim.key, lambda: self._inner.release(claim, pod), ResourceClaim)
+    async def reserve(self, claim: ResourceClaim, consumer: ResourceClaimConsumerReference) -> ResourceClaim:
+        call = lambda: self._inner.reserve(claim, consumer)  # noqa: E731
+        return await self._edge.wait("reserveClaim", claim.key, call, ResourceClaim)
+
+    async def release(self, claim: ResourceClaim, consumer_uid: str) -> ResourceClaim:
+        call = lambda: self._inner.release(claim, consumer_uid)  # noqa: E731
+        return await self._edge.wait("releaseClaim", claim.key, call, ResourceClaim)
 
     async def delete(self, claim: ResourceClaim) -> None:
         await self._edge.wait("deleteClaim", claim.key, lambda: self._inner.delete(claim), type(None))

@@ -130,6 +130,8 @@ def awaited_claim(cluster: Cluster, pod: Pod) -> str:
 class _ClaimsOfCluster:
     """The claims as the apiserver has them; nothing is in flight for it."""
 
+    accepts_groups = True
+
     def __init__(self, cluster: Cluster) -> None:
         self.claims: Mapping[str, ResourceClaim] = cluster.store(RESOURCE_CLAIMS).objects
 

@@ -20,6 +20,7 @@ from kscheduler.api.devices import (
     ResourceSlice,
 )
 from kscheduler.api.objects import Pod
+from kscheduler.api.pod_groups import PodGroup
 from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.devices.allocated import AllocatedState, DeviceID
 from kscheduler.devices.change_log import ChangeLog
@@ -50,6 +51,8 @@ class Devices:
         self._release = release
         self.claims: dict[str, ResourceClaim] = {}  # namespace/name -> newest version, which may be assumed; to read
         self._reported: dict[str, ResourceClaim] = {}  # the same keys -> as the watch reported it last
+        self.accepts_groups = release.has_group_claims  # may claims be those of PodGroups?
+        self.groups: dict[str, PodGroup] = {}  # namespace/name -> PodGroup, if so; whoever watches them writes here
         self._in_flight: dict[str, _InFlight] = {}  # claim uid -> allocation
         self._special: dict[str, dict[str, None]] = {}  # pod uid -> keys of the claims for its extended resources
         self._use = DeviceUse(by_shares=release.has("DRAConsumableCapacity"))
@@ -114,8 +117,8 @@ class Devices:
                 f"claim {claim.key} is out of sync: known in version {before.metadata.resource_version}, "
                 f"to be assumed in version {claim.metadata.resource_version}"
             )
-        if claim is before:  # one write may reserve a claim for several pods, each of which assumes it
-            return
+        if metadata.resource_version and metadata.resource_version == before.metadata.resource_version:
+            return  # one write may reserve a claim for several pods, each of which assumes it
         self.claims[key] = claim
         self._changed(key, before, claim)
 

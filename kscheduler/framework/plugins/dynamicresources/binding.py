@@ -24,7 +24,7 @@ from kscheduler.api.objects import Pod, PodExtendedResourceClaimStatus
 from kscheduler.errors import APIError, Conflict, InternalError, KSchedulerError, NotFound
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.dynamicresources import conditions, extended_resources
-from kscheduler.framework.plugins.dynamicresources.claims import is_reserved_for
+from kscheduler.framework.plugins.dynamicresources.claims import is_reserved_for, reference
 from kscheduler.framework.plugins.dynamicresources.conditions import ConditionsFailed, ConditionsTimedOut
 from kscheduler.framework.plugins.dynamicresources.state import PodClaims
 from kscheduler.snapshot.devices import is_special, unknown_claim
@@ -64,6 +64,7 @@ class ClaimBinding:
         self._writes = handle.claims
         self._profile = profile
         self._timeout_s = timeouts.binding_s
+        self._or_group = release.has_group_claims  # may a claim be reserved for the pod's PodGroup instead?
         self._keeps_in_flight = release.in_flight_until_bound
         self.awaits_conditions = release.has("DRADeviceBindingConditions") and release.has(
             "DRAResourceClaimDeviceStatus"
@@ -81,7 +82,7 @@ class ClaimBinding:
             await self._after_earlier_binding(cycle, pod)
         written: list[str] = []
         for position in range(len(cycle.claims)):
-            if not is_reserved_for(cycle.claims[position], pod):
+            if not is_reserved_for(cycle.claims[position], pod, or_group=self._or_group):
                 uid = cycle.claims[position].metadata.uid
                 await self._bind_claim(cycle, position, pod, node_name)
                 if cycle.allocations[position] is not None:
@@ -113,9 +114,11 @@ class ClaimBinding:
             if is_special(claim):
                 claim = cycle.claims[position] = await self._create(cycle, pod, node_name)
                 is_written = True
-            elif allocation is None:
-                claim = self._newest(claim)
-            claim = cycle.claims[position] = await self._write(claim, allocation, pod, in_gang=cycle.in_gang)
+            elif allocation is None or cycle.in_gang:
+                claim = self._newest(claim, allocation)
+            consumers = cycle.consumers
+            consumer = consumers[position] if position < len(consumers) else reference(pod)
+            claim = cycle.claims[position] = await self._write(claim, allocation, pod, consumer, in_gang=cycle.in_gang)
             is_written = True
             if of_resources:
                 await self._name_claim(cycle, claim, pod, node_name)
@@ -124,15 +127,19 @@ class ClaimBinding:
             raise
         await self._settle(claim, uid, allocation, is_written=True, of_resources=of_resources)
 
-    def _newest(self, claim: ResourceClaim) -> ResourceClaim:
+    def _newest(self, claim: ResourceClaim, chosen: AllocationResult | None) -> ResourceClaim:
         """Return an allocated claim as it is now if it has the same allocation: others may have reserved it meanwhile.
 
-        The version that the cycle has seen would only meet a conflict.
+        `chosen`: the allocation that another member of the pod's gang may have written; None: the claim had one. The
+        version that the cycle has seen would only meet a conflict.
         """
         newest = self._devices.claim(claim.metadata.namespace, claim.metadata.name)
         if newest is None or newest is claim or newest.metadata.uid != claim.metadata.uid:
             return claim
-        return newest if newest.status.allocation == claim.status.allocation else claim
+        if chosen is None:
+            return newest if newest.status.allocation == claim.status.allocation else claim
+        written = newest.status.allocation
+        return newest if written is not None and _are_equal(written, chosen) else claim
 
     async def _settle(
         self,
@@ -181,10 +188,17 @@ class ClaimBinding:
         return created
 
     async def _write(
-        self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod, *, in_gang: bool
+        self,
+        claim: ResourceClaim,
+        allocation: AllocationResult | None,
+        pod: Pod,
+        consumer: ResourceClaimConsumerReference,
+        *,
+        in_gang: bool,
     ) -> ResourceClaim:
         """Write allocation and reservation, to the claim as it is now if it has changed since the cycle saw it.
 
+        `consumer`: for whom it is reserved, the pod or its group.
         `in_gang`: another member of the pod's gang may have written the same allocation.
         """
         text = ""
@@ -196,13 +210,19 @@ class ClaimBinding:
                         claim = await self._writes.get(claim)
                     except APIError as error:
                         raise _failed("get updated claim {} after conflict", claim, error) from error
-                return await self._try_to_write(claim, allocation, pod, in_gang=in_gang)
+                return await self._try_to_write(claim, allocation, pod, consumer, in_gang=in_gang)
             except _Conflicted as conflict:
                 text = str(conflict)
         raise NotWritten(text)
 
     async def _try_to_write(
-        self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod, *, in_gang: bool
+        self,
+        claim: ResourceClaim,
+        allocation: AllocationResult | None,
+        pod: Pod,
+        consumer: ResourceClaimConsumerReference,
+        *,
+        in_gang: bool,
     ) -> ResourceClaim:
         if claim.metadata.deletion_timestamp is not None:
             raise NotWritten(f"claim {claim.key} got deleted in the meantime")
@@ -219,10 +239,10 @@ class ClaimBinding:
                     claim = await self._writes.patch(claim, patch)
                 except APIError as error:
                     raise _failed("add finalizer to claim {}", claim, error) from error
-        # 2. The status. A write whose answer was lost may have reserved the claim already.
-        if is_reserved_for(claim, pod):
+        # 2. The status. The claim may be reserved already, by a write whose answer was lost or for the pod's group.
+        if is_reserved_for(claim, pod, or_group=self._or_group):
             return claim
-        status: dict[str, object] = {"reservedFor": [*(claim.status.reserved_for or ()), _reference(pod)]}
+        status: dict[str, object] = {"reservedFor": [*(claim.status.reserved_for or ()), consumer]}
         written = allocation or claim.status.allocation
         if self.awaits_conditions:
             if written is None:
@@ -235,7 +255,7 @@ class ClaimBinding:
         doing = "add allocation and reservation to claim" if allocation is not None else "add reservation to claim"
         try:
             if len(status) == 1:
-                return await self._writes.reserve(claim, _reference(pod))
+                return await self._writes.reserve(claim, consumer)
             return await self._writes.patch_status(claim, status)
         except APIError as error:
             raise _failed(f"{doing} {{}}", claim, error) from error
@@ -315,7 +335,7 @@ class ClaimBinding:
             if self._devices.end_allocation(claim.metadata.uid, for_all=False):
                 self._devices.restore_claim(claim.metadata.namespace, claim.metadata.name)
             if claim.status.allocation is not None and is_reserved_for(claim, pod):
-                self._begin(claim, pod, self._release)
+                self._begin(claim, pod, lambda claim, pod: self._release(claim, pod.metadata.uid))
         special = cycle.special
         if special is None:
             return
@@ -345,8 +365,12 @@ class ClaimBinding:
             ended()
             raise
 
-    async def _release(self, claim: ResourceClaim, pod: Pod) -> None:
-        released = await self._writes.release(claim, pod)
+    def begin_release(self, claim: ResourceClaim, consumer_uid: str) -> None:
+        """Begin to take a PodGroup out of those that the claim is reserved for."""
+        self._writes.begin(claim, self._release(claim, consumer_uid))
+
+    async def _release(self, claim: ResourceClaim, consumer_uid: str) -> None:
+        released = await self._writes.release(claim, consumer_uid)
         try:
             self._devices.assume_claim(released)
         except InternalError as error:
@@ -394,10 +418,6 @@ def _failed(what: str, claim: ResourceClaim, error: APIError) -> _Conflicted | N
     """Return the exception for a request that failed, with words that say what it was for; {} stands for the claim."""
     text = f"{what.format(claim.key)}: {error.explanation}"
     return _Conflicted(text) if isinstance(error, Conflict) else NotWritten(text)
-
-
-def _reference(pod: Pod) -> ResourceClaimConsumerReference:
-    return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
 
 
 def _are_equal(one: AllocationResult, other: AllocationResult) -> bool:

@@ -6,12 +6,15 @@ from collections.abc import Iterable, Mapping
 from operator import attrgetter
 from typing import Protocol
 
-from kscheduler.api.devices import ResourceClaim
+from kscheduler.api.devices import ResourceClaim, ResourceClaimConsumerReference
 from kscheduler.api.objects import Pod, PodResourceClaim
+from kscheduler.api.pod_groups import PodGroup
 from kscheduler.devices.results import NODE_NAME
 from kscheduler.errors import KSchedulerError
 from kscheduler.framework.status import Status, error_status, unresolvable
 from kscheduler.snapshot.devices import Devices, unknown_claim
+
+GROUPS_API = "scheduling.k8s.io"
 
 
 class NotReady(KSchedulerError):
@@ -24,6 +27,11 @@ class Claims(Protocol):
     @property
     def claims(self) -> Mapping[str, ResourceClaim]:
         """The newest version of each claim, by namespace/name."""
+        ...
+
+    @property
+    def accepts_groups(self) -> bool:
+        """Whether a claim that was made for a pod's PodGroup is the pod's."""
         ...
 
 
@@ -65,9 +73,81 @@ def find_claims(pod: Pod, known: Claims) -> list[ResourceClaim]:
             else:
                 is_owner = False
             if not is_owner:
-                raise NotReady(f"ResourceClaim {claim.key} was not created for Pod {pod.key} (Pod is not owner)")
+                _check_group(claim, pod, accepts_groups=known.accepts_groups)
         found.append(claim)
     return found
+
+
+def _check_group(claim: ResourceClaim, pod: Pod, *, accepts_groups: bool) -> None:
+    """Raise NotReady unless a claim that was not made for the pod itself was made for its PodGroup."""
+    not_for = f"ResourceClaim {claim.key} was not created for Pod {pod.key}"
+    group = group_name(pod)
+    if not accepts_groups or group is None:
+        raise NotReady(f"{not_for} (Pod is not owner)")
+    for owner in claim.metadata.owner_references or ():
+        if owner.controller:
+            if owner.name == group and owner.kind == "PodGroup" and owner.api_version.startswith(f"{GROUPS_API}/"):
+                return
+            break
+    raise NotReady(f"{not_for} (neither Pod nor PodGroup {group} is the owner)")
+
+
+def group_name(pod: Pod) -> str | None:
+    """Return the name of the PodGroup that the pod belongs to, or None."""
+    group = pod.spec.scheduling_group
+    return None if group is None else group.pod_group_name or None
+
+
+def consumers_of(pod: Pod, groups: Mapping[str, PodGroup]) -> list[ResourceClaimConsumerReference]:
+    """Return for whom each claim in the pod's spec is to be reserved: the pod's group, if it names it as well.
+
+    The list is empty for a pod without a group: all of its claims are for itself. Raises NotReady if the group is
+    unknown. As in kube-scheduler, a claim that is not needed counts here, although `find_claims` leaves it out.
+    """
+    name = group_name(pod)
+    if name is None:
+        return []
+    key = f"{pod.metadata.namespace}/{name}"
+    group = groups.get(key)
+    if group is None:
+        raise NotReady(f"pod group object not found for pod group {key}")
+    of_group = {
+        (each.name, each.resource_claim_name, each.resource_claim_template_name)
+        for each in group.spec.resource_claims or ()
+    }
+    own = reference(pod)
+    shared = ResourceClaimConsumerReference(GROUPS_API, "podgroups", name, group.metadata.uid)
+    return [
+        shared if (entry.name, entry.resource_claim_name, entry.resource_claim_template_name) in of_group else own
+        for entry in pod.spec.resource_claims or ()
+    ]
+
+
+def claims_of_group(group: PodGroup, known: Claims) -> list[ResourceClaim]:
+    """Return the claims that a PodGroup names, and those that were made for it. Raises NotReady if one is not there."""
+    found: list[ResourceClaim] = []
+    made = {each.name: each.resource_claim_name for each in group.status.resource_claim_statuses or ()}
+    for entry in group.spec.resource_claims or ():
+        name = entry.resource_claim_name
+        if name is None:
+            if entry.name not in made:
+                raise NotReady(f"PodGroup {group.key}: ResourceClaim not created yet")
+            name = made[entry.name]
+            if name is None:
+                continue
+        key = f"{group.metadata.namespace}/{name}"
+        claim = known.claims.get(key)
+        if claim is None:
+            raise NotReady(unknown_claim(key))
+        owners = claim.metadata.owner_references or ()
+        is_made_for = any(each.controller and each.uid == group.metadata.uid for each in owners)
+        if entry.resource_claim_name is not None or is_made_for:
+            found.append(claim)
+    return found
+
+
+def reference(pod: Pod) -> ResourceClaimConsumerReference:
+    return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
 
 
 def _no_claim_yet(pod: Pod, entry: PodResourceClaim) -> NotReady:
@@ -90,9 +170,16 @@ def claim_keys(pod: Pod) -> list[str]:
     return found
 
 
-def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
+def is_reserved_for(claim: ResourceClaim, pod: Pod, *, or_group: bool = False) -> bool:
+    """Return whether the claim is reserved for the pod; with `or_group`, or for a PodGroup of its group's name."""
     reserved = claim.status.reserved_for
-    return reserved is not None and any(each.uid == pod.metadata.uid for each in reserved)
+    if reserved is None:
+        return False
+    if any(each.uid == pod.metadata.uid for each in reserved):
+        return True
+    if not or_group or (name := group_name(pod)) is None:
+        return False
+    return any((each.api_group, each.resource, each.name) == (GROUPS_API, "podgroups", name) for each in reserved)
 
 
 def only_node(claims: Iterable[ResourceClaim]) -> str | None:

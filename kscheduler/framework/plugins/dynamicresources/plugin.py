@@ -31,7 +31,16 @@ from kscheduler.framework.normalize import default_normalize
 from kscheduler.framework.plugins.dynamicresources import conditions, extended_resources, hints
 from kscheduler.framework.plugins.dynamicresources.asked import Asked, AskedClaims
 from kscheduler.framework.plugins.dynamicresources.binding import ClaimBinding, NotWritten, Timeouts
-from kscheduler.framework.plugins.dynamicresources.claims import NotReady, check_requests, find_claims, only_node
+from kscheduler.framework.plugins.dynamicresources.claims import (
+    NotReady,
+    check_requests,
+    claims_of_group,
+    consumers_of,
+    find_claims,
+    group_name,
+    is_reserved_for,
+    only_node,
+)
 from kscheduler.framework.plugins.dynamicresources.conditions import ConditionsFailed, ConditionsTimedOut
 from kscheduler.framework.plugins.dynamicresources.counting import (
     Judgement,
@@ -54,6 +63,7 @@ from kscheduler.snapshot.row_outcomes import RowOutcomes
 NAME = "DynamicResources"
 _CLAIMS = "DynamicResources/claims"
 _BEGUN = "DynamicResources/begun"
+_MEMBERS = "DynamicResources/members"
 _ALLOCATED = "allocated"  # the key of pods whose claims are allocated on one node
 
 DEFAULT_TIMEOUTS = Timeouts()
@@ -137,14 +147,17 @@ class DynamicResources:
 
     def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
         extended = self._extended_resources(pod)
+        if state.group is not None and self._devices.accepts_groups:
+            _members(state.group)[pod.uid] = PodClaims([])
         if not pod.pod.spec.resource_claims and not extended:
             return None, SKIP
         try:
             claims = find_claims(pod.pod, self._devices)
+            consumers = consumers_of(pod.pod, self._devices.groups) if self._devices.accepts_groups else []
         except NotReady as missing:
             state.write(_CLAIMS, PodClaims([]))
             return None, unresolvable(str(missing))
-        cycle = PodClaims(claims, extended=extended)
+        cycle = PodClaims(claims, extended=extended, consumers=consumers)
         if extended:
             special = self._devices.special_claim(pod.pod) or self._new_special(pod.pod)
             claims.append(special)
@@ -154,6 +167,8 @@ class DynamicResources:
         status = self._look_at(cycle, state.group)
         # PostFilter deallocates none of the claims if PreFilter has turned the pod down.
         state.write(_CLAIMS, cycle if status is None else PodClaims([]))
+        if status is None and state.group is not None and self._devices.accepts_groups:
+            _members(state.group)[pod.uid] = cycle
         return None, status
 
     def _new_special(self, pod: Pod) -> ResourceClaim:
@@ -447,6 +462,11 @@ class DynamicResources:
             return None, NO_STATE
         if cycle is None or not cycle.claims:
             return None, self._nothing_to_deallocate
+        taken_back = self._take_one_back(cycle, pod)
+        return None, _unschedulable(self._release.claims_kept_reason) if taken_back is None else taken_back
+
+    def _take_one_back(self, cycle: PodClaims, pod: PodInfo) -> Status | None:
+        """Begin to deallocate or delete one of the pod's claims. Returns the status that says so; None if none is."""
         # 1. Deallocate one claim that some node could not use, chosen at random: there is no better way to choose.
         positions = sorted(cycle.unavailable)
         self._handle.rng.shuffle(positions)
@@ -459,13 +479,67 @@ class DynamicResources:
             reserved = claim.status.reserved_for or []
             if not reserved or [each.uid for each in reserved] == [pod.uid]:
                 self._binding.deallocate(claim)
-                return None, unschedulable("deallocation of ResourceClaim completed")
+                return unschedulable("deallocation of ResourceClaim completed")
         # 2. Delete the claim for extended resources that an earlier attempt has left.
         special = cycle.special
         if special is not None and not is_special(special):
             self._binding.begin_deletion(special)
-            return None, unschedulable("deletion of ResourceClaim completed")
-        return None, _unschedulable(self._release.claims_kept_reason)
+            return unschedulable("deletion of ResourceClaim completed")
+        return None
+
+    def release_claims(self, shared: CycleState, pods: Sequence[PodInfo], *, has_placed: bool) -> Status | None:
+        """Take claims back for a gang that could not be placed, as kube-scheduler's PodGroupPostFilter.
+
+        `shared`: what its members shared while they were planned. `pods`: its members without a node. `has_placed`:
+        other members have one. Returns a status if that says more than that claims were released.
+        """
+        if not self._devices.accepts_groups:
+            return None
+        # 1. Each pod's own, as at PostFilter; a claim that several of them cannot use is written once.
+        cycles: dict[str, PodClaims] = shared.get(_MEMBERS, dict) or {}
+        keeps = False  # has some pod none that could be taken back?
+        taken: set[str] = set()
+        for pod in pods:
+            cycle = cycles.get(pod.uid)
+            if cycle is None:
+                continue
+            places = {place for place in cycle.unavailable if cycle.claims[place].metadata.uid in taken}
+            cycle.unavailable -= places
+            before = set(cycle.unavailable)
+            if not places and self._take_one_back(cycle, pod) is None:
+                keeps = True
+            taken.update(cycle.claims[place].metadata.uid for place in before)
+        # 2. The group's.
+        if not keeps or has_placed or not pods:
+            return None
+        return self._release_group(pods[0].pod, cycles)
+
+    def _release_group(self, pod: Pod, cycles: Mapping[str, PodClaims]) -> Status | None:
+        """Begin to take back one claim of the PodGroup of a pod, none of which has a node. Returns None without any."""
+        name = group_name(pod)
+        group = None if name is None else self._devices.groups.get(f"{pod.metadata.namespace}/{name}")
+        if group is None:
+            return None
+        # 1. Deallocate one that some node could not use, if nobody else has it.
+        unusable = {
+            claim.metadata.uid: claim
+            for cycle in cycles.values()
+            for claim in map(cycle.claims.__getitem__, sorted(cycle.unavailable))
+            if not is_special(claim) and {each.uid for each in claim.status.reserved_for or ()} <= {group.metadata.uid}
+        }
+        if unusable:
+            self._binding.deallocate(self._handle.rng.choice(list(unusable.values())))
+            return unschedulable("deallocation of PodGroup ResourceClaim completed")
+        # 2. Else let another group use one that is reserved for this one.
+        try:
+            claims = claims_of_group(group, self._devices)
+        except NotReady as missing:
+            return error_status(str(missing))
+        for claim in claims:
+            if claim.status.allocation is not None and is_reserved_for(claim, pod, or_group=True):
+                self._binding.begin_release(claim, group.metadata.uid)
+                return unresolvable("ResourceClaim unreserved for PodGroup")
+        return None
 
     # --- score ---
 
@@ -616,10 +690,12 @@ class DynamicResources:
     def prepare_claims(self, pod: PodInfo) -> PreparedClaims | None:
         """Return what decides about the pod's claims: the one node where they are allocated, or what is known of each.
 
-        None if they have to be looked at on each node; if some of them are allocated and others not; and if they score
-        differently by node.
+        None if they have to be looked at on each node; if some of them are allocated and others not; if they score
+        differently by node; and if some may be those of the pod's group.
         """
         self._prepared = None
+        if self._devices.accepts_groups and group_name(pod.pod) is not None:
+            return None
         extended = self._extended_resources(pod) if pod.resources.total.scalars else None
         if extended:
             return None if pod.pod.spec.resource_claims else self._prepare_resources(pod, extended)
@@ -646,10 +722,7 @@ class DynamicResources:
             claims = find_claims(pod.pod, self._devices)
         except NotReady:
             return False
-        for claim in claims:
-            if claim.status.allocation is None and claim.metadata.uid in self._in_flight:
-                return True
-        return False
+        return any(claim.status.allocation is None and claim.metadata.uid in self._in_flight for claim in claims)
 
     def _prepare_allocated(self, pod: PodInfo, claims: list[ResourceClaim]) -> PreparedClaims | None:
         """Prepare to place a pod whose claims are all allocated; None if they do not name one and the same node."""
@@ -761,6 +834,15 @@ def _begun(group: CycleState) -> set[str]:
         begun = set()
         group.write(_BEGUN, begun)
     return begun
+
+
+def _members(group: CycleState) -> dict[str, PodClaims]:
+    """Return the claims of those members of a gang, by uid, whose PreFilter has run while they are placed together."""
+    members: dict[str, PodClaims] | None = group.get(_MEMBERS, dict)
+    if members is None:
+        members = {}
+        group.write(_MEMBERS, members)
+    return members
 
 
 def _note(cycle: PodClaims, outcomes: RowOutcomes, row: int, name: str, status: Status | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kscheduler.api.devices import AllocationResult, ResourceClaim
+from kscheduler.api.devices import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
 from kscheduler.api.labels import NodeTerm
 from kscheduler.api.objects import ContainerExtendedResourceRequest
 from kscheduler.devices.allocator import Allocator
@@ -37,6 +37,8 @@ class PodClaims:
     allocations: list[AllocationResult | None] = field(default_factory=list)
     # By position: an allocation in flight that another member of the pod's gang has begun, and this one uses, too.
     shared: dict[int, AllocationResult] = field(default_factory=dict)
+    # By position: for whom claims are to be reserved; those behind its end, and all if it is empty, for the pod itself.
+    consumers: list[ResourceClaimConsumerReference] = field(default_factory=list)
     in_gang: bool = False  # is the pod placed together with others, which may use the same claims?
     allocator: Allocator | None = None  # None: all claims are allocated
     extended: dict[str, int] = field(default_factory=dict)  # extended resources of the pod -> amount

@@ -105,10 +105,10 @@ class FakeWrites(ClaimWrites):
             raise Conflict("the object has been modified")
         return self.put(patched(current, versioned(patch, version)), is_seen=False)
 
-    async def release(self, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
+    async def release(self, claim: ResourceClaim, consumer_uid: str) -> ResourceClaim:
         self._ask("release", claim.key)
         claim = self.claims[claim.key]
-        kept = [each for each in claim.status.reserved_for or () if each.uid != pod.metadata.uid]
+        kept = [each for each in claim.status.reserved_for or () if each.uid != consumer_uid]
         return self.put(replace(claim, status=replace(claim.status, reserved_for=kept or None)), is_seen=False)
 
     async def delete(self, claim: ResourceClaim) -> None:
