@@ -1,9 +1,10 @@
 """Makes and releases ResourceClaims in a simulated cluster, as kube-controller-manager's controller for them does.
 
-A pod with entries that name a ResourceClaimTemplate gets a claim for each, named in its status. When a pod has ended or
-is deleted, the claims that are reserved for it are released; one that is reserved for nobody any more is deallocated,
-and one that was made for the pod goes with it. Changes are processed after they are made, at the same instant of
-virtual time. Not modelled: claims of pods that were bound without a scheduler.
+A pod with entries that name a ResourceClaimTemplate gets a claim for each, named in its status; if its PodGroup has an
+equal entry, and the cluster the feature gate for that, the claim is the group's. When a pod has ended or is deleted,
+the claims that are reserved for it are released, and those for a group when that is deleted; one that is reserved for
+nobody any more is deallocated, and one that was made for the pod or group goes with it. Changes are processed after
+they are made, at the same instant of virtual time. Not modelled: claims of pods that were bound without a scheduler.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from kscheduler.api.devices import (
     ResourceClaimTemplate,
 )
 from kscheduler.api.objects import OwnerReference, Pod, PodResourceClaim, PodResourceClaimStatus
+from kscheduler.api.pod_groups import PodGroup, PodGroupResourceClaimStatus
+from kscheduler.client.pod_group_kinds import pod_groups
 from kscheduler.client.protocol import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
+from kscheduler.config.releases import DEFAULT_RELEASE, RELEASE_1_37
 from kscheduler.simulator.cluster import FINISHED, Cluster
 from kscheduler.simulator.controller import Controller, take_first
 
@@ -34,10 +38,15 @@ class ClaimController(Controller):
         self._follows_pods = False
         self._pods_due: dict[str, None] = {}  # keys of pods that may need claims, in order of change: an ordered set
         self._ended: dict[str, None] = {}  # uids of pods that need none any more, likewise
-        self._awaited: dict[str, dict[str, None]] = {}  # key of a missing template -> keys of the pods that name it
+        # (kind, key) of a missing template or group -> keys of the pods that name it
+        self._awaited: dict[tuple[type, str], dict[str, None]] = {}
         self._used: dict[str, dict[str, None]] = {}  # uid of a pod -> keys of claims reserved or made for it
         self._claims: dict[str, ResourceClaim] = cluster.store(RESOURCE_CLAIMS).objects
         self._templates: dict[str, ResourceClaimTemplate] = cluster.store(RESOURCE_CLAIM_TEMPLATES).objects
+        groups = cluster.store(pod_groups(DEFAULT_RELEASE))  # of whatever version the cluster has
+        self._groups: dict[str, PodGroup] = groups.objects
+        if cluster.has_group_claims:
+            groups.subscribe(self._group_changed)
         cluster.store(RESOURCE_CLAIMS).subscribe(self._claim_changed)
         cluster.store(RESOURCE_CLAIM_TEMPLATES).subscribe(self._template_changed)
 
@@ -67,8 +76,19 @@ class ClaimController(Controller):
     def _template_changed(self, before: ResourceClaimTemplate | None, after: ResourceClaimTemplate | None) -> None:
         self._follow_pods()
         if after is not None:
-            self._pods_due.update(self._awaited.pop(after.key, {}))
+            self._comes(ResourceClaimTemplate, after.key)
+
+    def _group_changed(self, before: PodGroup | None, after: PodGroup | None) -> None:
+        if after is not None:
+            self._comes(PodGroup, after.key)
+        elif before is not None and before.metadata.uid in self._used:
+            self._ended[before.metadata.uid] = None
             self._call()
+
+    def _comes(self, kind: type, key: str) -> None:
+        """Give the pods that wait for this object another look."""
+        self._pods_due.update(self._awaited.pop((kind, key), {}))
+        self._call()
 
     def _follow_pods(self) -> None:
         if self._follows_pods:
@@ -125,17 +145,40 @@ class ClaimController(Controller):
         namespace = pod.metadata.namespace
         if stated is not None and f"{namespace}/{stated}" in self._claims:
             return stated
-        for key in self._used.get(pod.metadata.uid, ()):
+        owner = self._owner_of(pod, entry)
+        if owner is None:
+            return None
+        for key in self._used.get(owner.metadata.uid, ()):
             claim = self._claims[key]
-            if (claim.metadata.annotations or {}).get(POD_CLAIM_NAME) == entry.name and _is_made_for(claim, pod):
+            if (claim.metadata.annotations or {}).get(POD_CLAIM_NAME) == entry.name and _is_made_for(claim, owner):
                 return claim.metadata.name
         key = f"{namespace}/{entry.resource_claim_template_name}"
         template = self._templates.get(key)
         if template is None:
-            self._awaited.setdefault(key, {})[pod.key] = None
+            self._awaited.setdefault((ResourceClaimTemplate, key), {})[pod.key] = None
             return None
-        made: ResourceClaim = self._cluster.create_object(_claim(pod, entry, template))
+        made: ResourceClaim = self._cluster.create_object(_claim(owner, entry, template))
+        if isinstance(owner, PodGroup):
+            shown = [*(owner.status.resource_claim_statuses or ())]
+            shown.append(PodGroupResourceClaimStatus(entry.name, made.metadata.name))
+            self._cluster.update_object(replace(owner, status=replace(owner.status, resource_claim_statuses=shown)))
         return made.metadata.name
+
+    def _owner_of(self, pod: Pod, entry: PodResourceClaim) -> Pod | PodGroup | None:
+        """Return for whom the claim of an entry of the pod's spec is made; None while the pod's group is missing."""
+        group_ref = pod.spec.scheduling_group
+        if not self._cluster.has_group_claims or group_ref is None or not group_ref.pod_group_name:
+            return pod
+        key = f"{pod.metadata.namespace}/{group_ref.pod_group_name}"
+        group = self._groups.get(key)
+        if group is None:
+            self._awaited.setdefault((PodGroup, key), {})[pod.key] = None
+            return None
+        wanted = entry.name, entry.resource_claim_template_name
+        for each in group.spec.resource_claims or ():
+            if (each.name, each.resource_claim_template_name) == wanted:
+                return group
+        return pod
 
     def _release(self, uid: str) -> None:
         for key in list(self._used.get(uid, ())):
@@ -166,20 +209,21 @@ def _owner(claim: ResourceClaim) -> OwnerReference | None:
     return next((each for each in claim.metadata.owner_references or () if each.controller), None)
 
 
-def _is_made_for(claim: ResourceClaim, pod: Pod) -> bool:
+def _is_made_for(claim: ResourceClaim, user: Pod | PodGroup) -> bool:
     owner = _owner(claim)
-    return owner is not None and owner.uid == pod.metadata.uid
+    return owner is not None and owner.uid == user.metadata.uid
 
 
-def _claim(pod: Pod, entry: PodResourceClaim, template: ResourceClaimTemplate) -> ResourceClaim:
-    meta, spec = template.spec.metadata, template.spec.spec
+def _claim(owner: Pod | PodGroup, entry: PodResourceClaim, template: ResourceClaimTemplate) -> ResourceClaim:
+    meta, spec, of = template.spec.metadata, template.spec.spec, owner.metadata
+    api, kind = ("v1", "Pod") if isinstance(owner, Pod) else (pod_groups(RELEASE_1_37).group_version, "PodGroup")
     return ResourceClaim(
         ClaimMeta(
-            generate_name=f"{pod.metadata.name}-{entry.name}-",
-            namespace=pod.metadata.namespace,
+            generate_name=f"{of.name}-{entry.name}-",
+            namespace=of.namespace,
             labels=meta.labels,
             annotations={**(meta.annotations or {}), POD_CLAIM_NAME: entry.name},
-            owner_references=[OwnerReference("v1", "Pod", pod.metadata.name, pod.metadata.uid, controller=True)],
+            owner_references=[OwnerReference(api, kind, of.name, of.uid, controller=True)],
         ),
         spec,
     )

@@ -114,6 +114,7 @@ class Cluster:
     ) -> None:
         self.clock = clock
         self.bookmark_interval_s = bookmark_interval_s
+        self.has_group_claims = release.has_group_claims  # as a real cluster with that gate of the apiserver
         self.version = 0  # resource version of the last change to any object
         self._random = random.Random(seed)
         self._pod_defaults = PodDefaults(completes_pod_level_requests=release.completes_pod_level_requests)

@@ -70,6 +70,7 @@ class ControlPlaneSite:
 
     def __init__(self, start: StartPeer, plan: Plan) -> None:
         gates = _gates({name: on for name, on in plan.feature_gates.items() if name not in SCHEDULER_GATES})
+        self._gates = gates
         if plan.release.schedules_pod_groups:
             gates = (*gates, f"--runtime-config={plan.release.pod_group_api}=true")
         self._flags = (f"--disable-admission-plugins={','.join(NO_ADMISSION)}", *gates)
@@ -88,7 +89,7 @@ class ControlPlaneSite:
             ends.enter_context(self._plane)
             ends.enter_context(_guarded(self._plane))
             if self._plan.needs_claims:
-                ends.callback(ControllerManager(self._plane, CLAIM_CONTROLLERS).stop)
+                ends.callback(ControllerManager(self._plane, CLAIM_CONTROLLERS, self._gates).stop)
             self._peer = self._start(self._plane, self._plan)
             self._ends = ends.pop_all()
         return self

@@ -16,8 +16,11 @@ from kscheduler.api.devices import (
     ResourceClaim,
     ResourceClaimConsumerReference,
 )
-from kscheduler.api.objects import OwnerReference, Pod
+from kscheduler.api.objects import ObjectMeta, OwnerReference, Pod
+from kscheduler.api.pod_groups import PodGroup, PodGroupResourceClaim, PodGroupSpec
+from kscheduler.client.pod_group_kinds import pod_groups
 from kscheduler.client.protocol import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
+from kscheduler.config.releases import RELEASE_1_37
 from kscheduler.errors import Conflict, NotFound
 from kscheduler.simulator.claim_controller import ClaimController
 from kscheduler.simulator.claims_at_start import claims_at_start
@@ -248,3 +251,53 @@ def test_a_reservation_is_released_by_uid(bench: Bench) -> None:
     assert [each.uid for each in released.status.reserved_for or ()] == [second.metadata.uid]
     again = bench.cluster.release_claim(claim.key, claim.metadata.uid, first.metadata.uid)
     assert again == released
+
+
+ENTRY = f"from-{TEMPLATE}"  # the name of the claim in pods' specs
+
+
+class GroupBench(Bench):
+    """A cluster of 1.37 with the feature gate for claims of PodGroups."""
+
+    def __init__(self) -> None:
+        gates = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True}
+        self.cluster = Cluster(ManualClock(), release=RELEASE_1_37.with_gates(gates))
+        self.deferred = []
+        ClaimController(self.cluster, self.deferred.append)
+        self.cluster.create_object(template(TEMPLATE, request()))
+
+    def group(self, template: str) -> PodGroup:
+        claims = [PodGroupResourceClaim(ENTRY, resource_claim_template_name=template)]
+        spec = PodGroupSpec(resource_claims=claims)
+        made: PodGroup = self.cluster.create_object(PodGroup(ObjectMeta(name="train", namespace="default"), spec))
+        self.settle()
+        return made
+
+
+def test_the_pods_of_a_group_share_the_claim_that_is_made_for_it() -> None:
+    bench = GroupBench()
+    bench.add(gpu_pod("first").scheduling_group("train"))
+    assert not bench.claims, "the group is not there yet"
+    group = bench.group(TEMPLATE)
+    bench.add(gpu_pod("second").scheduling_group("train"))
+    claim = bench.only_claim()
+    owners = [(each.kind, each.name, each.uid) for each in claim.metadata.owner_references or ()]
+    assert owners == [("PodGroup", "train", group.metadata.uid)]
+    assert bench.named_in("first") == bench.named_in("second") == {ENTRY: claim.metadata.name}
+    kept: PodGroup = bench.cluster.store(pod_groups(RELEASE_1_37)).objects["default/train"]
+    assert [each.resource_claim_name for each in kept.status.resource_claim_statuses or ()] == [claim.metadata.name]
+    # It is the group's until that is deleted.
+    bench.cluster.delete_pod("default/first")
+    bench.settle()
+    assert bench.only_claim() == claim
+    bench.cluster.delete_object(pod_groups(RELEASE_1_37), "default/train")
+    bench.settle()
+    assert not bench.claims
+
+
+def test_a_pod_gets_a_claim_of_its_own_for_an_entry_that_its_group_does_not_have() -> None:
+    bench = GroupBench()
+    bench.group("another")
+    bench.add(gpu_pod("first").scheduling_group("train"))
+    owners = bench.only_claim().metadata.owner_references or ()
+    assert [(each.kind, each.name) for each in owners] == [("Pod", "first")]

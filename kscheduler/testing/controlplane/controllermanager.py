@@ -17,7 +17,9 @@ CLAIM_CONTROLLERS = ("resourceclaim-controller",)  # makes claims for devices fr
 class ControllerManager:
     """A kube-controller-manager process that runs only the named controllers, as admin, with raised client limits."""
 
-    def __init__(self, control_plane: ControlPlane, controllers: Sequence[str]) -> None:
+    def __init__(
+        self, control_plane: ControlPlane, controllers: Sequence[str], extra_flags: Sequence[str] = ()
+    ) -> None:
         port = free_port()
         flags = {
             "kubeconfig": control_plane.admin_kubeconfig,
@@ -35,6 +37,7 @@ class ControllerManager:
         command = [
             *control_plane.binaries.component("kube-controller-manager"),
             *(f"--{name}={value}" for name, value in flags.items()),
+            *extra_flags,
         ]
         tls = unverified_tls()
         self.process: Process = control_plane.start_process("kube-controller-manager", command)

@@ -117,7 +117,7 @@ CASES = (
     "DeviceTaintToleration",
     "ExtendedResource_25Classes",
     "ImplicitExtendedResource",
-    "SharedPodGroupResourceClaim",
+    "SharedPodGroupResourceClaimTemplate",
 )
 REPLACED = ("PartitionableBacktracking", "CompatibilityGroups", "ListAttributes")  # cases whose pods come and go
 
