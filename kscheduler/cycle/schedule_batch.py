@@ -149,7 +149,7 @@ class ScheduleBatch:
             left = batch[done:] if done else batch
             pods = [queued.pod_info for queued in left]
             placements = lane.place_unless_broken(pods, self._cache.recount)
-            placed = len(placements)
+            placed = len(placements.node_names)
             if not placed:
                 if not self._defers(left[0]):
                     break

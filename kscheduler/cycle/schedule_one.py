@@ -91,6 +91,7 @@ class ScheduleOne:
         `bind_outside` binds through an extender; it is called before the Bind plugins, and may SKIP as they may.
         """
         self._cache = cache
+        self._cached = cache.uids()
         self._queue = queue
         self._profiles = profiles
         self._clock = clock
@@ -245,7 +246,7 @@ class ScheduleOne:
 
     def leave_out(self, popped: Sequence[QueuedPodInfo]) -> list[QueuedPodInfo]:
         """Return the pods that need a decision, and end the attempts of the others."""
-        assumed = self._cache.uids()
+        assumed = self._cached
         return [
             queued
             for queued in popped

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import attrgetter
+from operator import attrgetter, call
 
 from kscheduler._fast import Placer, PodClass, PodRequest
 from kscheduler.errors import InternalError
@@ -123,9 +123,7 @@ class CompiledClasses:
         """
         if len(self._young) >= MAX_SIGNATURES or self._bytes > self._max_bytes:
             self._grow_old()
-        versions: list[int] = []
-        for read in self._readers:  # for each batch: a comprehension would be a call more
-            versions.append(read())  # noqa: PERF401
+        versions = list(map(call, self._readers))
         if versions == self._versions:
             return
         self._epoch += 1

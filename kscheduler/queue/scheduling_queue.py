@@ -205,7 +205,7 @@ class SchedulingQueue:
 
     def delete(self, uid: str) -> None:
         """Remove a deleted or bound pod; unknown pods are ignored. A pod in flight will not return to the queue."""
-        if uid in self._in_flight:
+        if uid in self._in_flight.pods:
             self._in_flight.news(uid).is_deleted = True
             return
         qpi = self._pods.get(uid)
@@ -388,7 +388,7 @@ class SchedulingQueue:
         plugin that rejected a waiting pod registered the event, it costs one dictionary look-up for each such plugin.
         `up_to_priority`: waiting pods of a higher priority are not concerned; pods in flight always are.
         """
-        if not self._pods and not self._in_flight:
+        if not self._pods and not self._in_flight.pods:
             return 0
         if not event.is_wildcard:
             is_registered = self._registered.get(id(event))
@@ -486,7 +486,8 @@ class SchedulingQueue:
         tick = math.floor(now / UNSCHEDULABLE_FLUSH_S) * UNSCHEDULABLE_FLUSH_S
         if tick > self._last_tick:
             self._last_tick = tick
-            moved += self._wake_overdue(tick, now)
+            if self._unschedulable.rejected or self._unschedulable.gated:
+                moved += self._wake_overdue(tick, now)
         return moved
 
     def _end_deferrals(self, now: float) -> int:

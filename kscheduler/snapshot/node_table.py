@@ -85,8 +85,7 @@ class NodeTable:
 
     def names_at(self, rows: Iterable[int]) -> list[str]:
         """Return the names of the nodes in `rows`, each of which must have a node."""
-        names = self._names
-        return [names[row] for row in rows]
+        return list(map(self._names.__getitem__, rows))
 
     def names(self) -> list[str]:
         """Return the names of the nodes by row, "" for a row without a node, as a list of the caller's own."""
@@ -220,7 +219,8 @@ class NodeTable:
         self.columns.remove_pod(info.row, self.request_of(pod))
         self._remove_from_indexes(info.row, pod)
         del info.pods[pod.uid]
-        self._notify_removed(info.row, pod)
+        if self.pod_watchers:
+            self._notify_removed(info.row, pod)
 
     def _add_to_indexes(self, rows: Sequence[int], pods: Sequence[PodInfo]) -> None:
         by_priority = self._by_priority
@@ -233,8 +233,10 @@ class NodeTable:
         self.counters.add_pods(rows, pods)
 
     def _remove_from_indexes(self, row: int, pod: PodInfo) -> None:
-        self.ports.remove(row, pod.host_ports)
-        self.volume_users.remove(row, pod)
+        if pod.host_ports:
+            self.ports.remove(row, pod.host_ports)
+        if pod.uses_storage:
+            self.volume_users.remove(row, pod)
         self.counters.remove_pod(row, pod)
         self._by_priority[pod.priority] -= 1
         if not self._by_priority[pod.priority]:

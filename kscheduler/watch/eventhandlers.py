@@ -129,7 +129,7 @@ class PodEvents:
     def on_delete(self, pod: Pod) -> None:
         started = self._stopwatch()
         uid = pod.metadata.uid
-        if self._past_bindings is not None:
+        if self._past_bindings is not None and self._past_bindings.is_open:
             self._past_bindings.forget(uid)
         self._leave_queue(uid)
         if self._cache.remove_pod(uid) is not None:
@@ -143,7 +143,8 @@ class PodEvents:
 
     def _leave_queue(self, uid: str) -> None:
         self._queue.delete(uid)
-        self._nominations.remove(uid)
+        if uid in self._nominations.by_pod:
+            self._nominations.remove(uid)
         self._on_gone(uid)
 
     def _free_nominated_room(self, pod: Pod) -> None:
