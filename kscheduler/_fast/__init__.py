@@ -103,13 +103,14 @@ if TYPE_CHECKING:
         sum_by_domain,
     )
     from kscheduler._fast.trimaran import rate_load_variation, rate_target_load, score_rated
+    from kscheduler._fast.use_over_time import UseOverTime
     from kscheduler._fast.verdicts import Verdicts
 
 # Modules of both forms, and those of the compiled form alone.
 _TWINS: Final = (
     "answers", "call_queue", "classes", "columns", "filtering", "histogram", "metric_rules", "packing", "placement",
     "plain_answer", "pod_text", "preemption", "scoring", "selection", "spread_affinity", "tallies", "topology",
-    "trimaran", "verdicts",
+    "trimaran", "use_over_time", "verdicts",
 )  # fmt: skip
 _PLUMBING: Final = ("chunks", "row_ranking", "worker_threads")
 
@@ -159,6 +160,7 @@ __all__ = [
     "RowNominated",
     "RowTotals",
     "Scores",
+    "UseOverTime",
     "Verdicts",
     "accumulate",
     "add_domain_sums",

@@ -7,8 +7,9 @@ exact.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from kscheduler._fast import UseOverTime
 from kscheduler.api.objects import Node, Pod, PodExtendedResourceClaimStatus, PodSpec
 from kscheduler.api.resources import PODS
 from kscheduler.client.protocol import NODES
@@ -59,13 +60,11 @@ class PodRecord:
 
 @dataclass(slots=True)
 class NodeRow:
-    """Holds one node's capacity and use, as lists by resource index; a list that is too short has zero there."""
+    """Holds one node's capacity and use by resource index, of as many resources as the cluster has."""
 
     name: str
-    capacity: list[int] = field(default_factory=list)
-    used: list[int] = field(default_factory=list)
-    integral: list[float] = field(default_factory=list)  # resource index -> used × seconds, up to since_s
-    since_s: float = 0.0
+    capacity: list[int]
+    use: UseOverTime
     pods: int = 0
     ever_used: bool = False
     gone: bool = False
@@ -91,12 +90,10 @@ class Accounting:
         self.rows: list[NodeRow] = []
         self._row_of: dict[str, int] = {}  # node name -> row
         self.records: dict[str, PodRecord] = {}  # pod uid -> its life, in order of creation
-        self.used: list[int] = []  # totals, by resource index
-        self.capacity: list[int] = []
-        self.used_integral: list[float] = []
+        self.use = UseOverTime(0, 0.0)  # in all
+        self.capacity: list[int] = []  # in all, by resource index
         self.capacity_integral: list[float] = []
-        self._used_since_s = 0.0  # up to when used_integral is counted
-        self._capacity_since_s = 0.0  # and capacity_integral: nodes change much more rarely than pods
+        self._capacity_since_s = 0.0  # up to when capacity_integral is counted: nodes change more rarely than pods
         self._demands: dict[int, tuple[PodSpec, Demand]] = {}  # id(spec) -> that spec, kept alive, and its demand
         self.peak: list[float] = []  # greatest used / capacity
         self._most_used: list[int] = []  # greatest total since the capacity last changed
@@ -126,7 +123,8 @@ class Accounting:
         name = after.metadata.name
         if name not in self._row_of:
             self._row_of[name] = len(self.rows)
-            self.rows.append(NodeRow(name, since_s=self.now_s))
+            width = len(self.resources)
+            self.rows.append(NodeRow(name, [0] * width, UseOverTime(width, self.now_s)))
         self._set_capacity(self.rows[self._row_of[name]], node_amounts(after))
 
     def _set_capacity(self, row: NodeRow, amounts: Amounts) -> None:
@@ -135,8 +133,6 @@ class Accounting:
             if amount:
                 self._resource(name)
         self._most_used = [0] * len(self.resources)
-        while len(row.capacity) < len(self.resources):
-            row.capacity.append(0)
         for index, name in enumerate(self.resources):
             amount = amounts.get(name, 0)
             self.capacity[index] += amount - row.capacity[index]
@@ -147,10 +143,14 @@ class Accounting:
         if index is None:
             index = self._index[name] = len(self.resources)
             self.resources.append(name)
-            for totals in (self.used, self.capacity, self._most_used):
+            self.use.add_resource()
+            for totals in (self.capacity, self._most_used):
                 totals.append(0)
-            for integrals in (self.used_integral, self.capacity_integral, self.peak):
-                integrals.append(0.0)
+            for floats in (self.capacity_integral, self.peak):
+                floats.append(0.0)
+            for row in self.rows:
+                row.capacity.append(0)
+                row.use.add_resource()
         return index
 
     # --- pods -----------------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ class Accounting:
     def _created(self, pod: Pod) -> None:
         record = self.records[pod.metadata.uid] = PodRecord(pod, self._demand(pod), self.now_s)
         if self.start_s is None:
-            self.start_s = self._used_since_s = self._capacity_since_s = self.now_s
+            self.start_s = self._capacity_since_s = self.now_s
         self.pending += 1
         if self.pending > self.peak_pending:
             self.peak_pending = self.pending
@@ -220,28 +220,32 @@ class Accounting:
 
     def _add(self, row: NodeRow, record: PodRecord, sign: int) -> None:
         """Add the pod's requests to its node's use, or subtract them if `sign` is -1."""
-        parts = record.demand.parts or self._parts(record.demand)
-        self._settle(row)
-        self._settle_used()
-        used, total = row.used, self.used
+        parts, now_s = record.demand.parts or self._parts(record.demand), self.now_s
+        is_overfull = row.use.change(parts, sign, now_s, row.capacity)
+        is_new_peak = self.use.change(parts, sign, now_s, self._most_used)
         row.pods += sign
         if sign < 0:
-            for index, amount in parts:
-                used[index] -= amount
-                total[index] -= amount
             return
         row.ever_used = True
-        capacity, most_used = row.capacity, self._most_used
-        for index, amount in parts:
-            on_node = used[index] = used[index] + amount
-            if on_node > capacity[index] and not record.existing:
-                held = f"holds {on_node} of {self.resources[index]}, has {capacity[index]}"
+        if is_overfull and not record.existing:
+            self._report_overfull(row, record)
+        if is_new_peak:
+            self._note_peak(parts)
+
+    def _report_overfull(self, row: NodeRow, record: PodRecord) -> None:
+        for index, _ in record.demand.parts:
+            on_node, capacity = row.use.amounts[index], row.capacity[index]
+            if on_node > capacity:
+                held = f"holds {on_node} of {self.resources[index]}, has {capacity}"
                 self._violated(f"node {row.name} {held}, after pod {record.key}")
-            in_all = total[index] = total[index] + amount
-            if in_all > most_used[index]:
-                most_used[index] = in_all
-                if self.capacity[index]:
-                    self.peak[index] = max(self.peak[index], in_all / self.capacity[index])
+
+    def _note_peak(self, parts: tuple[tuple[int, int], ...]) -> None:
+        for index, _ in parts:
+            in_all, capacity = self.use.amounts[index], self.capacity[index]
+            if in_all > self._most_used[index]:
+                self._most_used[index] = in_all
+                if capacity:
+                    self.peak[index] = max(self.peak[index], in_all / capacity)
 
     def _parts(self, demand: Demand) -> tuple[tuple[int, int], ...]:
         demand.parts = tuple((self._resource(name), amount) for name, amount in demand.amounts.items())
@@ -274,40 +278,16 @@ class Accounting:
             self._busiest_s = self.now_s
 
     def _state(self) -> Sample:
-        return Sample(self.now_s, self.pending, self.running, tuple(self.used), tuple(self.capacity))
+        return Sample(self.now_s, self.pending, self.running, tuple(self.use.amounts), tuple(self.capacity))
 
     def _load(self) -> float:
         """Return used / capacity, averaged over the resources that some node has, without the number of pods."""
         shares = [
             used / capacity
-            for name, used, capacity in zip(self.resources, self.used, self.capacity, strict=True)
+            for name, used, capacity in zip(self.resources, self.use.amounts, self.capacity, strict=True)
             if capacity and name != PODS
         ]
         return sum(shares) / len(shares) if shares else 0.0
-
-    def _settle(self, row: NodeRow) -> None:
-        """Add what the node had in use, times the seconds since its last change, to the node's totals.
-
-        Must be called before each change of its use. All of its lists are as long as the cluster's afterwards.
-        """
-        passed = self.now_s - row.since_s
-        row.since_s = self.now_s
-        missing = len(self.resources) - len(row.used)
-        if missing:
-            row.used += [0] * missing
-            row.integral += [0.0] * missing
-            row.capacity += [0] * (len(self.resources) - len(row.capacity))
-        if passed > 0 and row.pods:
-            row.integral = [area + amount * passed for area, amount in zip(row.integral, row.used, strict=True)]
-
-    def _settle_used(self) -> None:
-        """Bring `used_integral` up to now; call before any change of `used`."""
-        passed = self.now_s - self._used_since_s
-        if self.start_s is None or passed <= 0:
-            return
-        self._used_since_s = self.now_s
-        areas = zip(self.used_integral, self.used, strict=True)
-        self.used_integral = [area + amount * passed for area, amount in areas]
 
     def _settle_capacity(self) -> None:
         """Bring `capacity_integral` up to now; call before any change of `capacity`."""
@@ -321,8 +301,8 @@ class Accounting:
     def close(self) -> None:
         """Complete all totals over time, and the samples, up to the last change; call it once, at the end."""
         for row in self.rows:
-            self._settle(row)
-        self._settle_used()
+            row.use.settle(self.now_s)
+        self.use.settle(self.now_s)
         self._settle_capacity()
         self.timeline.close(self._state())
         if self._load() > self._busiest_load:
@@ -330,9 +310,7 @@ class Accounting:
 
     def moment(self) -> Moment:
         """Return the current state of all nodes."""
-        width = len(self.resources)
-        padded = [row.used + [0] * (width - len(row.used)) for row in self.rows]
-        return Moment(self.now_s, padded, [row.pods for row in self.rows])
+        return Moment(self.now_s, [list(row.use.amounts) for row in self.rows], [row.pods for row in self.rows])
 
     def busiest(self) -> Moment | None:
         """Return a snapshot of the nodes at their busiest time; None if no node was ever used.

@@ -441,11 +441,11 @@ def _shares(books: Accounting, last: Moment, busiest: Moment) -> dict[str, _Shar
     found = {}
     for name in _shown(books):
         at = books.resources.index(name)
-        capacities = [row.capacity[at] if at < len(row.capacity) else 0 for row in books.rows]
+        capacities = [row.capacity[at] for row in books.rows]
         final, when_busiest = (_shares_of([used[at] for used in each.used], capacities) for each in (last, busiest))
         average = final
         if duration_s:
-            areas = [row.integral[at] / duration_s if at < len(row.integral) else 0.0 for row in books.rows]
+            areas = [row.use.integrals[at] / duration_s for row in books.rows]
             average = _shares_of(areas, capacities)
         found[name] = _Shares(final, when_busiest, average)
     return found
@@ -465,7 +465,7 @@ def _resources(
     for name, of_nodes in shares.items():
         at = books.resources.index(name)
         capacity, integral = books.capacity[at], books.capacity_integral[at]
-        final = books.used[at] / capacity
+        final = books.use.amounts[at] / capacity
         fragments: list[float | None] = [None, None]
         if name in contended(books.resources):
             shapes = frequent_shapes(records, name)
@@ -476,7 +476,7 @@ def _resources(
                 name=name,
                 unit=_UNITS.get(name, "units"),
                 capacity=capacity / _PER_UNIT.get(name, 1),
-                average=rounded(books.used_integral[at] / integral) if integral else rounded(final),
+                average=rounded(books.use.integrals[at] / integral) if integral else rounded(final),
                 peak=rounded(books.peak[at]),
                 final=rounded(final),
                 balance_final=_balance(of_nodes.final),

@@ -208,10 +208,7 @@ class _Film:
     ) -> None:
         self._shown = shown
         indices = [resources.index(name) for name in shown]
-        self._capacity = {
-            name: [row.capacity[at] if at < len(row.capacity) else 0 for row in rows]
-            for name, at in zip(shown, indices, strict=True)
-        }
+        self._capacity = {name: [row.capacity[at] for row in rows] for name, at in zip(shown, indices, strict=True)}
         self._amounts = {name: [0] * len(rows) for name in shown}
         self._page = {
             name: bytearray(0 if has else NO_CAPACITY for has in capacity) for name, capacity in self._capacity.items()

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from kscheduler._fast import UseOverTime
 from kscheduler.simulator.accounting import Moment, NodeRow
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.fragmentation import fragmentation
@@ -112,7 +113,7 @@ def test_messages_that_differ_in_counts_alone_are_one_kind() -> None:
 
 def test_fragmentation_is_the_free_share_where_typical_pods_do_not_fit() -> None:
     # Free: 2 cores on n0, 6 on n1. Three of four pods ask for 1, one asks for 4: it cannot use the 2 on n0.
-    rows = [NodeRow("n0", [4, 10]), NodeRow("n1", [8, 10])]
+    rows = [NodeRow("n0", [4, 10], UseOverTime(2, 0.0)), NodeRow("n1", [8, 10], UseOverTime(2, 0.0))]
     moment = Moment(0.0, [[2, 0], [2, 0]], [1, 1])
     shapes = [((("cpu", 1), ("pods", 1)), 3), ((("cpu", 4), ("pods", 1)), 1)]
     assert fragmentation("cpu", shapes, ["cpu", "pods"], rows, moment) == pytest.approx(0.25 * 2 / 8)

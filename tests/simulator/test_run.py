@@ -147,9 +147,9 @@ def test_averages_weigh_by_time() -> None:
     arrivals = [Arrival(0.0, pod("a"), runs_s=30.0), Arrival(90.0, pod("b", "4"), runs_s=10.0)]
     books = simulate([make_node("n0", cpu="4")], arrivals).accounting
     cpu = books.resources.index("cpu")
-    assert books.used_integral[cpu] / books.capacity_integral[cpu] == pytest.approx((30 * 1 + 10 * 4) / (100 * 4))
+    assert books.use.integrals[cpu] / books.capacity_integral[cpu] == pytest.approx((30 * 1 + 10 * 4) / (100 * 4))
     assert books.peak[cpu] == 1.0
-    assert books.rows[0].integral[cpu] == 30 * 1000 + 10 * 4000
+    assert books.rows[0].use.integrals[cpu] == 30 * 1000 + 10 * 4000
 
 
 def test_a_pod_that_is_told_to_end_is_gone_when_its_time_is_over() -> None:
