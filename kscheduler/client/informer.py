@@ -386,10 +386,13 @@ class Informer(Generic[T]):
                     f"watch of {self.resource.plural}: version {version} came after {newest}; listing again"
                 )
             obj: Any = event.object
-            is_ready = event.is_kept or (obj is not None and self._keep is None)
-            if is_ready and event.type is not EventType.DELETED:  # nearly all of a busy cluster
+            if event.is_kept or (obj is not None and self._keep is None):
                 meta: ObjectMeta = obj.metadata
-                self._store(f"{meta.namespace}/{meta.name}" if is_namespaced else meta.name, obj)
+                key = f"{meta.namespace}/{meta.name}" if is_namespaced else meta.name
+                if event.type is EventType.DELETED:
+                    self._remove(key)
+                else:
+                    self._store(key, obj)
             else:
                 self._apply(event)
             if version:

@@ -14,15 +14,8 @@ _FORM = re.compile(
 
 def rfc3339(unix_s: float) -> str:
     """Format a metav1.Time with whole seconds, as in conditions."""
-    return _whole_second(int(unix_s))
-
-
-@functools.lru_cache(maxsize=64)  # a simulated cluster asks about the same second for each of its pods
-def _whole_second(unix_s: int) -> str:
-    days, second = divmod(unix_s, 86_400)
-    minutes, second = divmod(second, 60)
-    hour, minute = divmod(minutes, 60)
-    return f"{_day(days)}T{hour:02}:{minute:02}:{second:02}Z"
+    days, second = divmod(int(unix_s), 86_400)
+    return f"{_day(days)}T{second // 3_600:02}:{second // 60 % 60:02}:{second % 60:02}Z"
 
 
 @functools.lru_cache(maxsize=64)  # strftime takes ten times as long as all the rest

@@ -118,6 +118,8 @@ class Cluster:
         self.version = 0  # resource version of the last change to any object
         self._random = random.Random(seed)
         self._pod_defaults = PodDefaults(completes_pod_level_requests=release.completes_pod_level_requests)
+        self._second = -1  # Unix time of the last timestamp, which the objects of one second share
+        self._timestamp = ""
         self._last_bound = PodStatus(), "", PodStatus()  # of the last binding: the status before, when, and after
         self._pods: Store[Pod] = Store(PODS, history_limit)
         self._nodes: Store[Node] = Store(NODES, history_limit)
@@ -129,6 +131,13 @@ class Cluster:
         self.event_counts: Counter[str] = Counter()  # reason -> Events created (a series counts once)
         self.is_down = False
         self.aggregated: dict[str, Callable[[str], bytes]] = {}  # "/apis/GROUP/VERSION" -> handler of paths below it
+
+    def _now(self) -> str:
+        """Return the time as objects state it, in whole seconds."""
+        second = int(self.clock.wall())
+        if second != self._second:
+            self._second, self._timestamp = second, rfc3339(second)
+        return self._timestamp
 
     # --- reading --------------------------------------------------------------------------------------------------
 
@@ -212,7 +221,7 @@ class Cluster:
         """Remove the pod at once. If `gracefully`, only set its deletion timestamp; a second call removes it."""
         pod = self._existing_pod(key, uid)
         if gracefully and pod.metadata.deletion_timestamp is None:
-            metadata = replace(pod.metadata, deletion_timestamp=rfc3339(self.clock.wall()))
+            metadata = replace(pod.metadata, deletion_timestamp=self._now())
             self._put(self._pods, replace(pod, metadata=metadata))
             return
         self._remove(self._pods, key)
@@ -251,14 +260,14 @@ class Cluster:
 
     def _bound_status(self, status: PodStatus) -> PodStatus:
         """Return the status of a pod that is bound now. Pods of one status that are bound in one second share it."""
-        wall_s = self.clock.wall()
+        now = self._now()
         before, when, bound = self._last_bound
-        if before is status and when == rfc3339(wall_s):
+        if before is status and when == now:
             return bound
-        bound = _with_condition(status, PodCondition(type="PodScheduled", status="True"), wall_s)
+        bound = _with_condition(status, PodCondition(type="PodScheduled", status="True"), now)
         if bound.nominated_node_name:
             bound = replace(bound, nominated_node_name="")
-        self._last_bound = status, rfc3339(wall_s), bound
+        self._last_bound = status, now, bound
         return bound
 
     def patch_pod_status(self, pod: Pod, patch: PodStatusPatch) -> None:
@@ -266,7 +275,7 @@ class Cluster:
         current = self._existing_pod(pod.key, pod.metadata.uid)
         status = current.status
         if patch.condition is not None:
-            status = _with_condition(status, patch.condition, self.clock.wall())
+            status = _with_condition(status, patch.condition, self._now())
         if patch.nominated_node_name is not None and patch.nominated_node_name != status.nominated_node_name:
             status = replace(status, nominated_node_name=patch.nominated_node_name)
         extended = patch.extended_resource_claim_status
@@ -284,10 +293,10 @@ class Cluster:
 
     def _existing_pod(self, key: str, uid: str) -> Pod:
         pod = self._pods.objects.get(key)
-        name = key.rpartition("/")[2]
         if pod is None:
-            raise _not_found("pods", name)
+            raise _not_found("pods", key.rpartition("/")[2])
         if uid and pod.metadata.uid != uid:
+            name = pod.metadata.name
             problem = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {pod.metadata.uid}"
             raise Conflict(f'Operation cannot be fulfilled on pods "{name}": {problem}', status=409, reason="Conflict")
         return pod
@@ -377,7 +386,7 @@ class Cluster:
         if not claim.metadata.finalizers:
             self._remove(self.store(RESOURCE_CLAIMS), key)
         elif claim.metadata.deletion_timestamp is None:
-            metadata = replace(claim.metadata, deletion_timestamp=rfc3339(self.clock.wall()))
+            metadata = replace(claim.metadata, deletion_timestamp=self._now())
             self._put(self.store(RESOURCE_CLAIMS), replace(claim, metadata=metadata))
 
     def patch_condition(self, resource: Resource[Any], key: str, uid: str, condition: GroupCondition) -> None:
@@ -479,7 +488,7 @@ class Cluster:
         if key in store.objects:
             raise _already_exists(store.resource.plural, item.metadata.name)
         uid = metadata.uid or _uid(self._random)
-        created = metadata.creation_timestamp or rfc3339(self.clock.wall())
+        created = metadata.creation_timestamp or self._now()
         self.version = version = self.version + 1
         metadata = replace(metadata, uid=uid, creation_timestamp=created, resource_version=str(version))
         item = replace(item, metadata=metadata)
@@ -550,13 +559,13 @@ def _binding_problem(pod: Pod, binding: Binding) -> str:
     return ""
 
 
-def _with_condition(status: PodStatus, condition: PodCondition, wall_s: float) -> PodStatus:
+def _with_condition(status: PodStatus, condition: PodCondition, now: str) -> PodStatus:
     """Return the status with a condition merged in by its type; `status` itself if that changes nothing."""
     old = status.conditions or []
-    same_type = next((other for other in old if other.type == condition.type), None)
+    same_type = next((other for other in old if other.type == condition.type), None) if old else None
     if condition.last_transition_time is None:
         changed = same_type is None or same_type.status != condition.status
-        when = rfc3339(wall_s) if changed or same_type is None else same_type.last_transition_time
+        when = now if changed or same_type is None else same_type.last_transition_time
         condition = replace(condition, last_transition_time=when)
     if condition == same_type:
         return status

@@ -269,12 +269,8 @@ class ClusterClient:
         finally:
             timer.cancel()
 
-    def send_binding(self, request: BindRequest) -> None:
-        act = partial(self._cluster.bind, request.binding)
-        self.send(act, self._latency.bind_s, request.on_answer, request.on_overdue)
-
     def direct_binds(self, ceiling: int) -> DirectBinds:
-        return _DirectBinds(self, ceiling)
+        return _DirectBinds(self, self._cluster.bind, self._latency.bind_s, ceiling)
 
     @property
     def sends(self) -> bool:
@@ -500,8 +496,10 @@ class ClusterClient:
 class _DirectBinds:
     """Writes bindings without a task for each; `write` returns False when faults are possible and a task is needed."""
 
-    def __init__(self, client: ClusterClient, limit: int) -> None:
+    def __init__(self, client: ClusterClient, bind: Callable[[Binding], None], latency_s: float, limit: int) -> None:
         self._client = client
+        self._bind = bind
+        self._latency_s = latency_s
         self.limit = AdaptiveLimit(limit)
         self.limit.value = limit  # what carries them out here has no load
 
@@ -510,7 +508,8 @@ class _DirectBinds:
         if not client.sends:
             return False
         if request.may_write():
-            client.send_binding(request)
+            act = partial(self._bind, request.binding)
+            client.send(act, self._latency_s, request.on_answer, request.on_overdue)
         else:
             asyncio.get_running_loop().call_soon(request.on_answer, not_leading(NOT_BOUND))
         return True

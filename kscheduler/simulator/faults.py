@@ -120,6 +120,7 @@ class Faults:
 
     def __init__(self, seed: int = 0) -> None:
         self._random = random.Random(seed)
+        self.any = False  # True if any fault was added, even if it cannot happen any more
         self._faults: list[Fault] = []
         self._seen: Counter[int] = Counter()  # index into _faults -> matching requests so far
         self._struck: Counter[int] = Counter()  # index into _faults -> how often the fault happened
@@ -141,15 +142,12 @@ class Faults:
         chosen = frozenset([verbs]) if isinstance(verbs, Verb) else frozenset(verbs)
         fault = Fault(kind, chosen, resource, count, skip, probability, delay_s, retry_after_s, changes, matches)
         self._faults.append(fault)
+        self.any = True
         return fault
-
-    @property
-    def any(self) -> bool:
-        """True if any fault was added, even if it cannot happen any more."""
-        return bool(self._faults)
 
     def clear(self) -> None:
         self._faults.clear()
+        self.any = False
         self._seen.clear()
         self._struck.clear()
 

@@ -23,8 +23,12 @@ Receive = Callable[[list[WatchEvent[T]]], None]
 class PushedWatch(Watch[T], Generic[T]):
     """An open watch that calls `receive` with each batch. `delay_s` returns the seconds from a change to its delivery.
 
+    As it is read soon after each change, the log keeps what it has yet to take, however short it is otherwise.
+
     `ended` is done once the watch has ended: with an exception if it broke, or if `receive` raised one.
     """
+
+    may_fall_behind = False
 
     def __init__(
         self,
@@ -70,5 +74,5 @@ class PushedWatch(Watch[T], Generic[T]):
         self._is_due = False
         if self.lost:
             self.ended.set_result(None)
-        elif self.broken or self.has_changes:
+        elif self.broken or self.position < self._store.end:
             self.wake()

@@ -28,7 +28,7 @@ from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.errors import InternalError
 from kscheduler.simulator.accounting import Accounting
 from kscheduler.simulator.claim_controller import ClaimController
-from kscheduler.simulator.cluster import FINISHED, Cluster, in_order_of_use
+from kscheduler.simulator.cluster import FINISHED, HISTORY_LIMIT, Cluster, in_order_of_use
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import Faults
 from kscheduler.simulator.gang_book import GangBook, GangRuns
@@ -49,6 +49,8 @@ CHUNK = 512  # pods created at once at most: after so many the scheduler runs, e
 QUIET_S = 60.0
 # A pod that has no reason after this long was forgotten: all unschedulable pods are retried after 5 minutes.
 FORGOTTEN_S = 900.0
+# Changes of each kind that are kept where no watch can break, so that none starts in the past.
+SHORT_HISTORY = 1_000
 QUIET_WATCH_S = 3600.0  # interval of bookmarks; long, so that months without changes cost nothing
 SETTLE_S = 10.0  # time after the last placement for Events and conditions that are still being written
 
@@ -149,9 +151,14 @@ class _Simulation:
         if not isinstance(loop, VirtualTimeLoop):
             raise InternalError(f"a simulation runs in virtual time, not on {type(loop).__name__}")
         self._loop = loop
-        clock = LoopClock(loop)
+        clock, settings = LoopClock(loop), self._settings
+        faults = settings.faults or Faults(settings.seed)
         self._cluster = cluster = Cluster(
-            clock, seed=self._settings.seed, bookmark_interval_s=QUIET_WATCH_S, release=self._settings.release
+            clock,
+            seed=settings.seed,
+            history_limit=SHORT_HISTORY if settings.by_events and not faults.any else HISTORY_LIMIT,
+            bookmark_interval_s=QUIET_WATCH_S,
+            release=settings.release,
         )
         self._clock = clock
         self._accounting = Accounting(cluster)
@@ -177,13 +184,11 @@ class _Simulation:
         volumes.settle()
         claims.settle()
         # 2. The scheduler.
-        faults = self._settings.faults or Faults(self._settings.seed)
         serve_metrics(cluster, self._real_load, self._scenario.metrics, faults, lambda: clock.now() - self._started_s)
-        settings = self._settings
         client = cluster.client(
             latency=settings.latency, faults=faults, seed=settings.seed, by_events=settings.by_events
         )
-        scheduler = self._make(client, clock, random.Random(f"{self._settings.seed} scheduler"))
+        scheduler = self._make(client, clock, random.Random(f"{settings.seed} scheduler"))
         running = asyncio.ensure_future(scheduler.run())
         try:
             await _unless_ended(running, scheduler.wait_for_sync())
@@ -236,26 +241,31 @@ class _Simulation:
         try:
             return await self._ended
         finally:
-            self._set_timer(None)
+            if self._timer is not None:
+                self._timer.cancel()
 
     def _go_on(self) -> None:
         """Play what is due, departures first: what leaves at an instant makes room for what comes."""
         try:
             now = self._clock.now()
-            self._change(now - self._started_s)
+            if self._changed < len(self._scenario.changes):
+                self._change(now - self._started_s)
             self._play_departures(now)
-            self._play_arrivals()
+            self._play_arrivals(now)
         except Exception as error:
             self._fail(error)
 
     def _play_departures(self, now: float) -> None:
-        while self._departures and self._departures[0][0] <= now:
-            _, _, key, uid = heapq.heappop(self._departures)
-            self._depart(key, uid)
+        departures = self._departures
+        while departures and departures[0][0] <= now:
+            _, _, key, uid = heapq.heappop(departures)
+            pod = self._cluster.pods.get(key)
+            if pod is not None and pod.metadata.uid == uid:
+                self._cluster.delete_pod(key)
 
-    def _play_arrivals(self) -> None:
+    def _play_arrivals(self, now: float) -> None:
         """Create the pods that are due, CHUNK at a time, then find out what comes next."""
-        arrivals, started_s, now = self._scenario.arrivals, self._started_s, self._clock.now()
+        arrivals, started_s = self._scenario.arrivals, self._started_s
         created = 0
         while self._arrived < len(arrivals) and started_s + arrivals[self._arrived].at_s <= now:
             arrival = arrivals[self._arrived]
@@ -264,12 +274,14 @@ class _Simulation:
                 self._create(arrival, started_s)
                 created += 1
                 if created == CHUNK:
-                    self._show()
-                    self._loop.call_soon(self._play_more)
-                    return
+                    break
+        if self._progress is not None:
+            self._show(self._progress)
+        if created == CHUNK:
+            self._loop.call_soon(self._play_more)
+            return
         self._play_departures(now)  # a pod that leaves when it comes is not there for the scheduler, as in a trace
-        self._show()
-        ending, until = self._what_next(started_s)
+        ending, until = self._what_next(now)
         if ending is None:
             self._sleep(until)
         elif not self._ended.done():
@@ -277,7 +289,7 @@ class _Simulation:
 
     def _play_more(self) -> None:
         try:
-            self._play_arrivals()
+            self._play_arrivals(self._clock.now())
         except Exception as error:
             self._fail(error)
 
@@ -285,13 +297,12 @@ class _Simulation:
         if not self._ended.done():
             self._ended.set_exception(error)
 
-    def _what_next(self, started_s: float) -> tuple[Ending | None, float]:
+    def _what_next(self, now: float) -> tuple[Ending | None, float]:
         """Return the reason to stop and the time now, or None and the time to wait for."""
-        now = self._clock.now()
-        limit = self._settings.max_time_s
+        started_s, limit = self._started_s, self._settings.max_time_s
         if limit is not None and now >= started_s + limit:
             return Ending.TIME_LIMIT, now
-        until = self._next_event(started_s)
+        until = self._next_event()
         if until is None:
             if not self._accounting.pending:
                 return Ending.ALL_PLACED, now
@@ -306,8 +317,8 @@ class _Simulation:
                     return Ending.FORGOTTEN, now
         return None, until if limit is None else min(until, started_s + limit)
 
-    def _next_event(self, started_s: float) -> float | None:
-        arrivals, changes = self._scenario.arrivals, self._scenario.changes
+    def _next_event(self) -> float | None:
+        started_s, arrivals, changes = self._started_s, self._scenario.arrivals, self._scenario.changes
         next_s = math.inf
         if self._arrived < len(arrivals):
             next_s = started_s + arrivals[self._arrived].at_s
@@ -344,11 +355,6 @@ class _Simulation:
             if lasts_s is not None:
                 self._schedule_departure(now + lasts_s, each)
 
-    def _depart(self, key: str, uid: str) -> None:
-        pod = self._cluster.pods.get(key)
-        if pod is not None and pod.metadata.uid == uid:
-            self._cluster.delete_pod(key, uid=uid)
-
     def _schedule_departure(self, at_s: float, pod: Pod) -> None:
         self._number += 1
         heapq.heappush(self._departures, (at_s, self._number, pod.key, pod.metadata.uid))
@@ -357,26 +363,31 @@ class _Simulation:
 
     def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
         self._changed_s = self._clock.now()
-        if before is not None and (after is None or after.status.phase in FINISHED) and _has_claims(before):
-            self._claims.note_end(before)
-        if self._gangs is not None and before is not None and (after is None or after.status.phase in FINISHED):
-            self._gangs.left(before, self._changed_s)
-        if after is None or before is None:
+        if before is None:
             return
+        if after is None or after.status.phase in FINISHED:
+            if _has_claims(before):
+                self._claims.note_end(before)
+            if self._gangs is not None:
+                self._gangs.left(before, self._changed_s)
+            if after is None:
+                return
         if after.metadata.deletion_timestamp is not None and before.metadata.deletion_timestamp is None:
             self._schedule_departure(self._changed_s + grace_s(after), after)
         if before.spec.node_name or not after.spec.node_name:
             return
         self._begin(after)
         if not self._accounting.pending:
-            next_s = self._next_event(self._started_s)
+            next_s = self._next_event()
             if next_s is None or next_s <= self._changed_s:
                 self._wake()  # this may have been the last one
 
     def _sleep(self, until: float) -> None:
         self._is_asleep = True
         self._wanted_s = until
-        self._set_timer(self._loop.call_at(until, self._wake))
+        if self._timer is not None:
+            self._timer.cancel()  # if it has not fired yet: the player was woken otherwise
+        self._timer = self._loop.call_at(until, self._wake)
 
     def _wake(self) -> None:
         if self._is_asleep:
@@ -384,17 +395,9 @@ class _Simulation:
             self._wanted_s = 0.0
             self._loop.call_soon(self._go_on)
 
-    def _set_timer(self, timer: asyncio.TimerHandle | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = timer
-
-    def _show(self) -> None:
+    def _show(self, progress: Progress) -> None:
         books = self._accounting
-        if self._progress is not None:
-            self._progress.update(
-                arrived=self._arrived, bound=books.bound, pending=books.pending, virtual_s=self._clock.now()
-            )
+        progress.update(arrived=self._arrived, bound=books.bound, pending=books.pending, virtual_s=self._clock.now())
 
     # --- checking -------------------------------------------------------------------------------------------------
 

@@ -43,8 +43,10 @@ class Store(Generic[T]):
         self.resource = resource
         self.objects: dict[str, T] = {}
         self._history_limit = history_limit
+        self._most_kept = history_limit + (history_limit >> 2)  # then the log is cut to its limit
         self._log: list[Change[T]] = []
         self._first = 0  # position of _log[0]: positions count changes since the beginning and never move
+        self.end = 0  # the position that the next change will have in the log
         self._oldest_version = 0  # a watch may start at this version or later
         self._watches: list[Watch[T]] = []
         self._subscribers: list[Subscriber[T]] = []
@@ -65,8 +67,9 @@ class Store(Generic[T]):
         else:
             self.objects[key] = after
         self._log.append(Change(version, before, after))
-        if len(self._log) > self._history_limit + (self._history_limit >> 2):
-            self._drop(len(self._log) - self._history_limit)
+        self.end += 1
+        if self.end - self._first > self._most_kept:
+            self._trim()
         for watch in self._watches:
             watch.wake()
         for subscriber in self._subscribers:
@@ -80,6 +83,11 @@ class Store(Generic[T]):
         """Drop the log, so that older watches and all continue tokens get 410 Gone."""
         self._drop(len(self._log))
         self._snapshots.clear()
+
+    def _trim(self) -> None:
+        """Cut the log to its limit, but for what a watch that may not fall behind has yet to take."""
+        awaited = [watch.position for watch in self._watches if not watch.may_fall_behind]
+        self._drop(min([self.end - self._history_limit, *awaited]) - self._first)
 
     def _drop(self, count: int) -> None:
         if count <= 0:
@@ -128,11 +136,6 @@ class Store(Generic[T]):
 
     # --- watches --------------------------------------------------------------------------------------------------
 
-    @property
-    def end(self) -> int:
-        """The position that the next change will have in the log."""
-        return self._first + len(self._log)
-
     def position_after(self, version: int) -> int:
         """Return the log position of the first change after a resource version.
 
@@ -166,9 +169,11 @@ class Watch(Generic[T]):
     `is_kept`: its objects share their equal parts already, so that an informer need not see to it.
     """
 
+    may_fall_behind = True  # the log does not wait for it
+
     def __init__(self, store: Store[T], position: int, selector: Selector | None, *, is_kept: bool = False) -> None:
         self._store = store
-        self._position = position
+        self.position = position  # in the store's log, of the next change to take
         self._selector = selector
         self._is_kept = is_kept
         self.broken = False
@@ -181,29 +186,32 @@ class Watch(Generic[T]):
 
     @property
     def has_changes(self) -> bool:
-        return self._position < self._store.end
+        return self.position < self._store.end
 
     def take(self) -> list[WatchEvent[T]]:
         """Return the events since the last call, restricted to the objects that the selector selects."""
-        changes = self._store.changes_from(self._position)
+        changes, is_kept = self._store.changes_from(self.position), self._is_kept
         if changes is None:
             self.lost = True
             return []
-        self._position += len(changes)
-        return [event for change in changes if (event := self._event(change)) is not None]
+        self.position = self._store.end
+        is_selected = self._selector or _everything
+        events: list[WatchEvent[T]] = []
+        for change in changes:
+            before, after = change.before, change.after
+            was_in = before is not None and is_selected(before)
+            if after is not None and is_selected(after):
+                kind = EventType.MODIFIED if was_in else EventType.ADDED
+                version = after.metadata.resource_version  # type: ignore[attr-defined]
+                events.append(WatchEvent(kind, after, version, "", is_kept))
+            elif was_in:  # it leaves the selection, as it last was inside
+                last = before if after is None else with_version(before, change.version)
+                events.append(WatchEvent(EventType.DELETED, last, str(change.version), "", is_kept))
+        return events
 
-    def _event(self, change: Change[T]) -> WatchEvent[T] | None:
-        """Return ADDED for what enters the selection, DELETED (as it last was inside) for what leaves it, or None."""
-        before, after, is_selected = change.before, change.after, self._selector
-        was_in = before is not None and (is_selected is None or is_selected(before))
-        if after is not None and (is_selected is None or is_selected(after)):
-            kind = EventType.MODIFIED if was_in else EventType.ADDED
-            return WatchEvent(kind, after, after.metadata.resource_version, "", self._is_kept)  # type: ignore[attr-defined]
-        if not was_in:
-            return None
-        version = str(change.version)
-        last = before if after is None else with_version(before, change.version)
-        return WatchEvent(EventType.DELETED, last, version, "", self._is_kept)
+
+def _everything(item: Any) -> bool:
+    return True
 
 
 def with_version(item: Any, version: int) -> Any:
