@@ -135,6 +135,8 @@ class Options:
     identity: str = "kscheduler"  # reporting instance of Events
     explain: DecisionLogOptions | None = None  # what is remembered of decisions; None: nothing
     compiled_lane: bool = True  # decide many pods in one call of a kernel where possible; the decisions are the same
+    scheduled_events: bool = True  # write an Event for each pod that is bound
+    measures_steps: bool = True  # keep metrics of the steps of decisions in the compiled lane
     recover_events: bool = False  # write the Scheduled Events that a killed predecessor left unwritten
     guests: GuestPlugins | None = None  # the wasm plugins that the configuration names; None: it may name none
     pauses: RetryPauses | None = None  # ended by every success of the client; None: by those of the informers only
@@ -218,6 +220,7 @@ class Scheduler:
             instance=options.identity,
             max_queued=MAX_QUEUED_EVENTS,
             on_dropped=self.measurements.event_dropped,
+            writes_scheduled=options.scheduled_events,
         )
         self._past_bindings = PastBindings(clock, enabled=options.recover_events)
         self.volumes = Volumes()
@@ -520,7 +523,9 @@ class Scheduler:
     def _build_batch(self, stopwatch: Callable[[], float], options: Options) -> ScheduleBatch:
         lane = None
         if options.compiled_lane:
-            lane = CompiledLane(self.profiles, self._handle, self.measurements, stopwatch)
+            lane = CompiledLane(
+                self.profiles, self._handle, self.measurements, stopwatch, measures_steps=options.measures_steps
+            )
         make: Callable[..., ScheduleBatch] = self.batch_type
         if self.gangs is not None:
             self.gangs.handle, make = self._handle, self.gangs.make_batch

@@ -95,12 +95,13 @@ class EventRecorder:
         max_queued: int = 50_000,  # about 1 KB each
         max_series: int = 4096,
         on_dropped: Callable[[str, str], None] | None = None,
+        writes_scheduled: bool = True,
     ) -> None:
         """Create a recorder that writes with `client`.
 
         `controller` is the scheduler's name and `instance` the name of this replica (each at most 128 bytes).
         `on_dropped` is called for each Event that is lost, with the reason (`queue_full` or `error`) and its
-        importance.
+        importance. `writes_scheduled`: False to leave out the Events of pods that are bound, which nobody will read.
         """
         self._client = client
         self._direct = client if isinstance(client, SendsEvents) else None
@@ -113,6 +114,7 @@ class EventRecorder:
         self._max_queued = max_queued
         self._max_series = max_series
         self._on_dropped = on_dropped
+        self._writes_scheduled = writes_scheduled
         self._queue: EventQueue[_Series] = EventQueue(max_queued)
         self._later: list[tuple[float, int, _Series]] = []  # heap: when its failed write is repeated
         self._arrival = itertools.count()
@@ -172,6 +174,8 @@ class EventRecorder:
 
     def record_scheduled(self, pod: Pod, node_name: str) -> None:
         """Record that the pod was bound to the node just now. It happens to a pod once, so no series may follow."""
+        if not self._writes_scheduled:
+            return
         meta, clock = pod.metadata, self._clock
         name, namespace, uid, now = meta.name, meta.namespace, meta.uid, clock.now()
         note = f"Successfully assigned {namespace}/{name} to {node_name}"

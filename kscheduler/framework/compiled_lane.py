@@ -68,17 +68,19 @@ class CompiledLane:
         *,
         threads: int | None = None,
         max_bytes: int = MAX_BYTES,
+        measures_steps: bool = True,
     ) -> None:
         """Build the lane. `threads` for kernels; None means 2, or 1 on a single CPU.
 
         `max_bytes` limits the memory for results by row (node) that are cached for classes of equal pods. KEPT_CLASSES
-        of them are always kept.
+        of them are always kept. `measures_steps`: False to leave out all metrics of placements.
         """
         self._profiles = profiles
         self._table = handle.table
         self._ties = handle.ties
         self._observer = observer
         self._stopwatch = stopwatch
+        self._measures_steps = measures_steps
         if threads is None:
             threads = min(2, os.cpu_count() or 1)
         self._placer = Placer(handle.table.columns, max_bytes, threads, KEPT_CLASSES)
@@ -321,7 +323,7 @@ class CompiledLane:
     # --- measuring ---
 
     def report(self, placements: Placements) -> None:
-        """Report metrics of placements that have been carried out.
+        """Report metrics of placements that have been carried out, and move the start of the next search past them.
 
         Each pod counts with the mean time of its run; the kernels filter and score in one pass, so each of the two gets
         half.
@@ -330,6 +332,10 @@ class CompiledLane:
         looking_s, placing_s = placements.looking_s, placements.placing_s
         pods = len(run)
         if not pods:
+            return
+        if not self._measures_steps:
+            for pod_class in run:
+                self._profiles[self._classes.evaluations[pod_class].profile].algorithm.pass_over(1)
             return
         self._observer.algorithm((looking_s + placing_s) / pods, pods)
         evaluations_of = self._classes.evaluations

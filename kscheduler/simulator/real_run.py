@@ -35,10 +35,13 @@ def run_real_scheduler(
     progress: Progress | None = None,
     sources: Sources | None = None,
     build: BuildScheduler = Scheduler,
+    *,
+    only_figures: bool = False,
 ) -> tuple[Outcome, Machine]:
     """Simulate the scenario with a scheduler of this configuration, and return the outcome and its cost.
 
-    `build`: `Scheduler`, or a function of its arguments that returns an instance of a subclass.
+    `build`: `Scheduler`, or a function of its arguments that returns an instance of a subclass. `only_figures`: leave
+    out what only other readers ask for: the Events of pods that are bound, and metrics of the scheduler's steps.
     """
     latency_s = arguments.bind_latency_s
     settings = RunSettings(
@@ -53,6 +56,8 @@ def run_real_scheduler(
         bind_concurrency=arguments.bind_concurrency,
         max_in_unschedulable_s=arguments.retry_waiting_s,
         guests=guests,
+        scheduled_events=not only_figures,
+        measures_steps=not only_figures,
     )
     wall_s, cpu_s = time.perf_counter(), time.process_time()
     outcome = simulate_scenario(scenario, real_scheduler(config, options, build), settings, progress)

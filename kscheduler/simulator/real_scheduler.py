@@ -33,14 +33,14 @@ class RealScheduler:
     ) -> None:
         """Build the scheduler with `build`: a `Scheduler`, or a subclass of it."""
         self._metrics = Metrics(process=False)
-        # The stopwatch measures real time for metrics only; no decision depends on it.
+        # The stopwatch measures real time for metrics only; no decision depends on it. float() is 0.0, at any time.
         self._scheduler = build(
             client,
             config,
             clock=clock,
             rng=rng,
             metrics=self._metrics,
-            stopwatch=time.perf_counter,
+            stopwatch=time.perf_counter if options.measures_steps else float,
             options=options,
             extender_endpoint=_endpoint,
         )

@@ -597,6 +597,17 @@ def test_a_scheduled_event_is_sent_at_once_and_says_where_to() -> None:
     _simulate(scenario, sends=True, at_once=True)
 
 
+def test_scheduled_events_alone_are_left_out_where_nobody_reads_them() -> None:
+    async def scenario(world: World) -> None:
+        await asyncio.sleep(0.01)
+        world.recorder.record_scheduled(POD, "node-1")
+        world.fail()
+        await asyncio.sleep(1)
+        assert [event.reason for event in world.events] == ["FailedScheduling"]
+
+    _simulate(scenario, sends=True, writes_scheduled=False)
+
+
 def test_no_event_is_sent_at_once_before_those_that_wait_nor_while_the_apiserver_takes_none() -> None:
     async def scenario(world: World) -> None:
         create, is_away = world.client.create_event, True
