@@ -7,7 +7,7 @@
 The real process runs beside the stub apiserver of `perf.ceiling`. Calls of Python functions and resumptions of
 coroutines are counted, from the bytes of a pod's watch event to the answer to its Event, for five loads: bursts of
 plain pods, of pods with topology spread, of pods of 150 classes (different specs), and of pods of 10 kB; and single
-pods, each created when the one before is done. The stub shows the pods of a burst all at once, and their bindings when
+pods, each created when the one before is bound. The stub shows the pods of a burst all at once, and their bindings when
 all have been answered, so that counts depend little on the machine. Those of a burst depend a little on the size of
 batches, those of single pods on timers: runs differ by about 2 %. The event loop's callbacks, timers, tasks, reads and
 writes per pod are also shown.
@@ -28,7 +28,7 @@ from kscheduler.testing.controlplane.kscheduler import KScheduler
 from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.testing.controlplane.stub_apiserver import StubApiserver
 from perf import pod_shapes
-from perf.ceiling import burst
+from perf.ceiling import await_events, burst
 from perf.counted import WORK
 from perf.served_objects import served_node
 
@@ -98,7 +98,8 @@ def calls_a_pod(load: str) -> Calls:
         began_s = time.monotonic()
         if load == ALONE:
             for number in range(pods):
-                burst(stub, shape, 1, first=WARM_UP + number)
+                burst(stub, shape, 1, first=WARM_UP + number, with_events=False)
+            await_events(stub, WARM_UP + pods)
         else:
             _burst_in_steps(stub, shape, pods, first=WARM_UP)
         took_s = time.monotonic() - began_s

@@ -463,6 +463,21 @@ class KubeClient:
         transport.send(sent, body, protobuf.CONTENT_TYPE, _ACCEPT_PROTOBUF, REQUEST_TIMEOUT_S, together=together)
         return True
 
+    def send_events(self, events: Sequence[tuple[Event, OnAnswered]]) -> bool:
+        transport, count = self._transport, len(events)
+        if not transport.sends or not self._event_limiter.try_acquire_many(count):
+            return False
+        slots = self._slots.begin_events(count)
+        if slots is None:
+            self._event_limiter.put_back(count)
+            return False
+        for slot, (event, on_answer) in zip(slots, events, strict=True):
+            sent = Sent(slots=self._slots, slot=slot, path=_events(event.namespace), on_answer=on_answer)
+            slot.on_overdue = sent.distrust
+            body = protobuf.encode_event(event)
+            transport.send(sent, body, protobuf.CONTENT_TYPE, _ACCEPT_PROTOBUF, REQUEST_TIMEOUT_S, together=count > 1)
+        return True
+
     async def create_event(self, event: Event, slot: EventSlot | None = None) -> None:
         path = _events(event.namespace)
         body = protobuf.encode_event(event)

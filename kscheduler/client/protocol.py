@@ -312,6 +312,19 @@ class SendsEvents(Protocol):
         ...
 
 
+@runtime_checkable
+class SendsEventsTogether(Protocol):
+    """A client that can create several Events in one write."""
+
+    def send_events(self, events: Sequence[tuple[Event, OnAnswered]]) -> bool:
+        """Begin to create Events, of which each callback is called once, from the event loop, after a single try.
+
+        They are answered one after the other, and meet what ends one before them. Returns False, and sends none, if
+        this way is closed now, or if slots or tokens of the rate limit have to be waited for.
+        """
+        ...
+
+
 class User(NamedTuple):
     """A user as in a TokenReview's status or a SubjectAccessReview's spec."""
 

@@ -52,6 +52,22 @@ class RateLimiter:
         """The number of requests that wait for a token, including those given up meanwhile."""
         return len(self._waiting)
 
+    def try_acquire_many(self, count: int) -> bool:
+        """Take so many tokens and return True, if there are as many and no other request waits for one."""
+        if self.is_unlimited:
+            return True
+        if self._waiting:
+            return False
+        self._refill()
+        if self._tokens < count - 1 + WHOLE:
+            return False
+        self._tokens -= count
+        return True
+
+    def put_back(self, count: int) -> None:
+        """Return tokens that were taken for requests that are not sent."""
+        self._tokens = min(self._burst, self._tokens + count)
+
     def try_acquire(self) -> bool:
         """Take a token and return True, if there is one and no other request waits for it."""
         if self.is_unlimited:

@@ -21,7 +21,7 @@ import itertools
 import logging
 import random
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
@@ -29,9 +29,18 @@ import msgspec
 from msgspec.structs import replace
 
 from kscheduler.api.objects import Pod
+from kscheduler.client.alarm import Alarm
 from kscheduler.client.concurrency import Signal, cancel_and_wait, run_together
 from kscheduler.client.event_queue import EventQueue, Worth
-from kscheduler.client.protocol import Client, Event, EventSeries, EventSlot, Regarding, SendsEvents
+from kscheduler.client.protocol import (
+    Client,
+    Event,
+    EventSeries,
+    EventSlot,
+    Regarding,
+    SendsEvents,
+    SendsEventsTogether,
+)
 from kscheduler.client.retry_pauses import Backoff
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, Conflict, NotFound, TooManyRequests, Unreachable
@@ -48,6 +57,9 @@ KEEP_S = 3600.0  # how long an Event is repeated: the apiserver's own default of
 WORKERS = 64  # as many as bindings by default; the adaptive limit of writes decides how many are really under way
 _REPEAT_S, _REPEAT_MOST_S = 0.5, 30.0  # between the attempts of one Event
 _RETURN_TICK_S = 0.5
+# Where pods come one by one, a Scheduled Event waits so long for others with which it goes in one write.
+HOLD_S = 0.1
+MOST_HELD = 8  # as many as go in one write
 SCHEDULED = "Scheduled"
 FAILED = "FailedScheduling"
 
@@ -105,6 +117,9 @@ class EventRecorder:
         """
         self._client = client
         self._direct = client if isinstance(client, SendsEvents) else None
+        self._together = client if isinstance(client, SendsEventsTogether) else None
+        self._held: list[tuple[Pod, str, float, float]] = []  # bound pod, node, monotonic and Unix time
+        self._hold: Alarm | None = None  # for what is held; None while `run` does not run
         self._tasks: set[asyncio.Task[object]] = set()
         self._clock = clock
         self._rng = rng
@@ -138,7 +153,7 @@ class EventRecorder:
     @property
     def queued(self) -> int:
         """The number of Events that wait to be written, including those whose failed write will be repeated."""
-        return len(self._queue) + len(self._later)
+        return len(self._queue) + len(self._later) + len(self._held)
 
     # --- recording ----------------------------------------------------------------------------------------------
 
@@ -176,12 +191,28 @@ class EventRecorder:
         """Record that the pod was bound to the node just now. It happens to a pod once, so no series may follow."""
         if not self._writes_scheduled:
             return
-        meta, clock = pod.metadata, self._clock
-        name, namespace, uid, now = meta.name, meta.namespace, meta.uid, clock.now()
+        now, wall = self._clock.now(), self._clock.wall()
+        hold, held = self._hold, self._held
+        if hold is None or self._together is None or self._queue.size or self._is_away:
+            series = self._scheduled(pod, node_name, now, wall)
+            # Nearly always it is sent at once: then nothing needs the queue, nor a worker.
+            if self._queue.size or not self._send(series, None):
+                self._enqueue(series)
+            return
+        held.append((pod, node_name, now, wall))
+        if len(held) == 1:
+            hold.set(asyncio.get_running_loop().time() + HOLD_S)
+        elif len(held) >= MOST_HELD:
+            self._send_held()
+
+    def _scheduled(self, pod: Pod, node_name: str, now: float, wall: float) -> _Series:
+        """Return the Event that a pod was bound to a node, at this monotonic and this Unix time."""
+        meta = pod.metadata
+        name, namespace, uid = meta.name, meta.namespace, meta.uid
         note = f"Successfully assigned {namespace}/{name} to {node_name}"
         event = Event(
             namespace,
-            scheduled_name(name, uid) if uid else self._name(Regarding.pod(pod), SCHEDULED, clock.wall()),
+            scheduled_name(name, uid) if uid else self._name(Regarding.pod(pod), SCHEDULED, wall),
             Regarding("Pod", "v1", namespace, name, uid, meta.resource_version),
             "Normal",
             SCHEDULED,
@@ -189,12 +220,30 @@ class EventRecorder:
             note if len(note) <= _SURELY_SHORT else cut_note(note),
             pod.spec.scheduler_name,
             self._instance,
-            clock.wall(),
+            wall,
         )
-        series = _Series(event, uid, written_at=now, seen_at=now, keep_until=now + KEEP_S)
-        # Nearly always it is sent at once: then nothing needs the queue, nor a worker.
-        if self._queue.size or not self._send(series, None):
-            self._enqueue(series)
+        return _Series(event, uid, written_at=now, seen_at=now, keep_until=now + KEEP_S)
+
+    def _send_held(self) -> None:
+        """Send the Scheduled Events that are held, in one write if that can be done now; else they are queued."""
+        held, self._held = self._held, []
+        all_series = [self._scheduled(*each) for each in held]
+        if all_series and not self._send_together(all_series):
+            for series in all_series:
+                self._enqueue(series)
+
+    def _send_together(self, all_series: Sequence[_Series]) -> bool:
+        """Begin to write new Events as `_send` does without a slot, but all of them in one write."""
+        if self._together is None or self._queue.size or self._is_away or not self._is_running:
+            return False
+        # One of `workers` is left for a worker that may be waiting with its Event in hand.
+        if self._under_way + len(all_series) > self._workers - 1:
+            return False
+        events = [(series.event, partial(self._answered, series)) for series in all_series]
+        if not self._together.send_events(events):
+            return False
+        self._under_way += len(all_series)
+        return True
 
     def record_past_binding(self, pod: Pod, wall_s: float) -> None:
         """Write the Scheduled Event, if missing, of a pod that an earlier leader bound at `wall_s`, Unix seconds."""
@@ -279,10 +328,14 @@ class EventRecorder:
     async def run(self) -> None:
         """Write Events until cancelled."""
         self._is_running = True
+        self._hold = Alarm(asyncio.get_running_loop(), self._send_held)
         try:
             await run_together(*(self._work() for _ in range(self._workers)), self._return_failed(), self._sweep())
         finally:
             self._is_running = False
+            self._hold.cancel()
+            self._hold = None
+            self._send_held()  # into the queue
             await cancel_and_wait(*self._tasks)
 
     async def drain(self, timeout_s: float) -> bool:
@@ -293,6 +346,7 @@ class EventRecorder:
         for series in self._series.values():
             if series.count > series.written_count and series.failures == 0:
                 self._enqueue(series)
+        self._send_held()
         self._return_due(float("inf"))
         if not self._under_way and not self.queued:
             return True

@@ -176,6 +176,21 @@ class Slots:
             self._watch_for_overdue(priority)
         return slot
 
+    def begin_events(self, count: int) -> list[Slot] | None:
+        """Take slots for Events that go out now in one write, or return None.
+
+        The apiserver handles them one after the other, so they may go whenever a single one may. While bindings are
+        under way, the next Events wait for as long as if these had been sent one by one.
+        """
+        first = self.begin(Priority.EVENT)
+        if first is None:
+            return None
+        more = count - 1
+        self._under_way[Priority.EVENT] += more
+        if self._next_event_s > first.sent_s:
+            self._next_event_s += more * EVENT_PERIOD_S
+        return [first, *(self.sent(Priority.EVENT, nothing) for _ in range(more))]
+
     def sent(self, priority: Priority, on_overdue: Callable[[], None]) -> Slot:
         """Record that a request is sent on a slot that was taken.
 

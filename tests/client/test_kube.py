@@ -624,6 +624,30 @@ async def test_events_sent_together_to_a_server_that_is_away_or_by_a_client_that
         await client.close()
 
 
+async def test_several_events_go_in_one_write_or_none_of_them(server: FakeAPIServer) -> None:
+    client = KubeClient(Credentials(Endpoint(server.url, None), CLOCK), CLOCK, qps=1.0, burst=5)
+    answers: asyncio.Queue[APIError | None] = asyncio.Queue()
+    events = [(an_event(f"e{number}"), answers.put_nowait) for number in range(3)]
+    binding = client._slots.begin(Priority.BIND)
+    assert binding is not None
+    assert client.send_events(events)
+    assert client._slots.under_way == 4
+    assert not client.send_events(events[:1])  # beside a binding one write at a time
+    client._slots.drop(binding)
+    for _ in events:
+        assert await ended(answers.get(), "each Event is answered") is None
+    assert client._slots.under_way == 0
+    assert not client.send_events(events)  # nor are there three more tokens
+    assert client.send_events(events[:2])  # what was refused has taken none
+    for _ in range(2):
+        assert await ended(answers.get(), "each Event is answered") is None
+    sent = server.sent("POST", "/events")
+    assert [request.body for request in sent[:3]] == [protobuf.encode_event(event) for event, _ in events]
+    assert len({request.peer for request in sent[:3]}) == 1
+    await client.close()
+    assert not client.send_events(events[:1])
+
+
 def an_event(name: str) -> Event:
     regarding = Regarding("Pod", "v1", "default", "web", "u", "1")
     return Event("default", name, regarding, "Normal", "Scheduled", "Binding", "n", "c", "i", 1.0)

@@ -39,6 +39,28 @@ def test_unused_time_refills_no_more_than_the_burst() -> None:
     simulate(10, 3, scenario)
 
 
+def test_several_tokens_are_taken_together_or_none_and_can_be_put_back() -> None:
+    async def scenario(limiter: RateLimiter) -> None:
+        assert not limiter.try_acquire_many(4)
+        assert limiter.try_acquire_many(2)
+        assert not limiter.try_acquire_many(2)
+        limiter.put_back(1)
+        assert limiter.try_acquire_many(2)
+        waiting = asyncio.ensure_future(limiter.acquire())
+        await asyncio.sleep(0)
+        assert not limiter.try_acquire_many(1)  # before the one that waits
+        await waiting
+
+    simulate(10, 3, scenario)
+
+
+def test_without_a_limit_any_number_of_tokens_can_be_taken() -> None:
+    async def scenario(limiter: RateLimiter) -> None:
+        assert limiter.try_acquire_many(1_000)
+
+    simulate(-1, 1, scenario)
+
+
 def test_bindings_overtake_status_patches() -> None:
     async def scenario(limiter: RateLimiter) -> None:
         served: list[str] = []

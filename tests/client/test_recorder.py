@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import random
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from msgspec import structs
 
 from kscheduler.api.objects import ObjectMeta, Pod, PodSpec
 from kscheduler.client.protocol import Event, EventSeries, EventSlot, OnAnswered, Regarding
-from kscheduler.client.recorder import KEEP_S, WORKERS, EventRecorder, cut_note
+from kscheduler.client.recorder import HOLD_S, KEEP_S, MOST_HELD, WORKERS, EventRecorder, cut_note
 from kscheduler.errors import APIError, TooManyRequests, Unreachable
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import ClusterClient
@@ -61,6 +61,29 @@ class Sending:
         return True
 
 
+class SendingTogether(Sending):
+    """A client that can create several Events in one write, too."""
+
+    def __init__(self, client: ClusterClient) -> None:
+        super().__init__(client)
+        self.writes: list[int] = []  # how many Events went in each
+        self.is_open = True
+
+    def send_events(self, events: Sequence[tuple[Event, OnAnswered]]) -> bool:
+        if self.is_open:
+            self.writes.append(len(events))
+            for event, on_answer in events:
+                self.send_event(event, Given(), on_answer)
+        return self.is_open
+
+
+class Given:
+    """A slot that nobody else waits for."""
+
+    def give_back(self) -> None:
+        pass
+
+
 def _outcome(done: asyncio.Future[None]) -> APIError | None:
     error = done.exception()
     assert error is None or isinstance(error, APIError)
@@ -68,14 +91,15 @@ def _outcome(done: asyncio.Future[None]) -> APIError | None:
 
 
 class World:
-    def __init__(self, *, sends: bool = False, at_once: bool = False, **options: Any) -> None:
+    def __init__(self, *, sends: bool = False, at_once: bool = False, together: bool = False, **options: Any) -> None:
         self.clock = LoopClock(asyncio.get_running_loop())
         self.cluster = Cluster(self.clock)
         self.client: ClusterClient = self.cluster.client()
         self.sending = Sending(self.client, at_once=at_once)
+        self.together = SendingTogether(self.client)
         self.lost: list[tuple[str, str]] = []
         self.recorder = EventRecorder(
-            self.sending if sends else self.client,
+            self.together if together else self.sending if sends else self.client,
             self.clock,
             random.Random(1),
             controller="default-scheduler",
@@ -630,6 +654,89 @@ def test_no_event_is_sent_at_once_before_those_that_wait_nor_while_the_apiserver
         assert world.recorder.queued == 0
 
     _simulate(scenario, sends=True, at_once=True)
+
+
+def test_scheduled_events_that_come_one_by_one_wait_for_each_other_and_go_in_one_write() -> None:
+    async def scenario(world: World) -> None:
+        began_s = world.clock.wall()
+        for number in range(4):
+            await asyncio.sleep(0.01)
+            world.recorder.record_scheduled(numbered(number), "n")
+        assert (world.together.writes, world.recorder.queued) == ([], 4)
+        await asyncio.sleep(HOLD_S)
+        assert (world.together.writes, world.recorder.queued) == ([4], 0)
+        times_s = [event.event_time_s - began_s for event in world.events]
+        assert times_s == pytest.approx([0.01, 0.02, 0.03, 0.04])  # of the bindings
+        for number in range(MOST_HELD):
+            world.recorder.record_scheduled(numbered(10 + number), "n")
+        assert world.together.writes == [4, MOST_HELD]  # as many as go in one write need not wait
+        await asyncio.sleep(2 * HOLD_S)
+        assert world.together.writes == [4, MOST_HELD]
+
+    _simulate(scenario, together=True)
+
+
+def test_events_that_cannot_go_in_one_write_now_are_queued_and_others_behind_them() -> None:
+    async def scenario(world: World) -> None:
+        world.together.is_open = False
+        world.recorder.record_scheduled(numbered(0), "n")
+        await asyncio.sleep(0)
+        world.fail(numbered(1))  # it waits in the queue for its worker
+        world.recorder.record_scheduled(numbered(2), "n")
+        await asyncio.sleep(2 * HOLD_S)
+        assert {event.regarding.name for event in world.events} == {"p0", "p1", "p2"}
+        assert world.together.writes == []
+
+    _simulate(scenario, together=True)
+
+
+def test_no_event_waits_for_others_at_the_end() -> None:
+    async def scenario(world: World) -> None:
+        await asyncio.sleep(0)
+        world.recorder.record_scheduled(numbered(0), "n")
+        assert await world.recorder.drain(HOLD_S / 2)
+        assert len(world.events) == 1
+
+    _simulate(scenario, together=True)
+
+
+def test_an_event_that_waits_for_others_when_writing_ends_is_written_when_it_begins_again() -> None:
+    async def main() -> None:
+        world = World(together=True)
+        for name in ("p0", "p1"):
+            run = asyncio.ensure_future(world.recorder.run())
+            await asyncio.sleep(0.01)
+            assert {event.regarding.name for event in world.events} == ({"p0"} if name == "p1" else set())
+            world.recorder.record_scheduled(numbered(int(name[1:])), "n")
+            run.cancel()
+            await asyncio.gather(run, return_exceptions=True)
+            assert world.recorder.queued == 1
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("error", [Unreachable("the connection broke"), TooManyRequests("", status=429)])
+def test_events_of_one_write_that_failed_are_repeated(error: APIError) -> None:
+    async def scenario(world: World) -> None:
+        create, left = world.client.create_event, 3
+
+        async def fail_first(event: Event, slot: EventSlot | None = None) -> None:
+            nonlocal left
+            left -= 1
+            if left >= 0:
+                raise error
+            await create(event)
+
+        world.client.create_event = fail_first  # type: ignore[method-assign]
+        await asyncio.sleep(0)
+        for number in range(3):
+            world.recorder.record_scheduled(numbered(number), "n")
+        await asyncio.sleep(60)
+        assert world.together.writes == [3]
+        assert len(world.events) == 3
+        assert world.recorder.queued == 0
+
+    _simulate(scenario, together=True)
 
 
 def test_memory_of_series_is_bounded() -> None:

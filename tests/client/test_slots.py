@@ -189,6 +189,30 @@ def test_hardly_any_event_goes_while_bindings_are_under_way() -> None:
     run_virtual(scenario())
 
 
+def test_events_in_one_write_go_when_one_may_and_delay_the_next_like_as_many() -> None:
+    async def scenario() -> None:
+        bench = Bench(8)
+        binding = bench.slots.begin(Priority.BIND)
+        assert binding is not None
+        events = bench.slots.begin_events(3)
+        assert events is not None
+        assert len(events) == 3
+        assert bench.slots.under_way == 4
+        assert bench.slots.begin_events(1) is None  # others are under way
+        for slot in events:
+            bench.slots.ended(slot, None)
+        await asyncio.sleep(2.5 * EVENT_PERIOD_S)
+        assert bench.slots.begin_events(1) is None
+        await asyncio.sleep(0.6 * EVENT_PERIOD_S)
+        last = bench.slots.begin_events(1)
+        assert last is not None
+        for slot in (*last, binding):
+            bench.slots.ended(slot, None)
+        assert bench.slots.under_way == 0
+
+    run_virtual(scenario())
+
+
 def test_an_event_that_is_due_goes_though_a_binding_hangs() -> None:
     async def scenario() -> None:
         bench = Bench(8)
