@@ -273,9 +273,11 @@ class Connection(asyncio.BufferedProtocol):
         self._behind.extend(exchanges[1:])
         self._timeout_s = timeout_s
         self.send(request, timeout_s, exchanges[0])
-        for exchange in self._behind:
-            exchange.take(self)
-        self.is_trusted = not any(exchange.is_distrusted for exchange in exchanges)
+        is_distrusted = False
+        for exchange in exchanges:  # as `Carrier.take`, without its call
+            exchange.connection = self
+            is_distrusted = is_distrusted or exchange.is_distrusted
+        self.is_trusted = not is_distrusted
 
     def abandon(self) -> None:
         """Close the connection without reporting the outcome of its request."""
@@ -323,7 +325,10 @@ class Connection(asyncio.BufferedProtocol):
     def _next(self) -> None:
         """Wait for the answer of the next request of those sent together."""
         self._exchange = self._behind.popleft()
-        self._alarm.set(self.loop.time() + self._timeout_s)
+        alarm = self._alarm  # as `Alarm.set`, without its call
+        alarm.at_s = at_s = self.loop.time() + self._timeout_s
+        if at_s < alarm.due_s:
+            alarm.arm()
 
     def _give_back(self, *, is_reusable: bool) -> None:
         """Return to the pool after an answer, before it is reported: what comes of it may use this connection."""

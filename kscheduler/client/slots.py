@@ -185,11 +185,12 @@ class Slots:
         first = self.begin(Priority.EVENT)
         if first is None:
             return None
-        more = count - 1
-        self._under_way[Priority.EVENT] += more
+        more = [Slot(Priority.EVENT, first.sent_s, nothing) for _ in range(count - 1)]
+        self._under_way[Priority.EVENT] += len(more)
+        self._sent[Priority.EVENT].update(dict.fromkeys(more))
         if self._next_event_s > first.sent_s:
-            self._next_event_s += more * EVENT_PERIOD_S
-        return [first, *(self.sent(Priority.EVENT, nothing) for _ in range(more))]
+            self._next_event_s += len(more) * EVENT_PERIOD_S
+        return [first, *more]
 
     def sent(self, priority: Priority, on_overdue: Callable[[], None]) -> Slot:
         """Record that a request is sent on a slot that was taken.
