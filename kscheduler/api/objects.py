@@ -321,6 +321,8 @@ class PodSpec(APIStruct, frozen=True):
     host_network: bool = False
     host_users: bool | None = None
     termination_grace_period_seconds: int | None = None  # see `grace_period`
+    active_deadline_seconds: int | None = None
+    restart_policy: str = ""
 
 
 class PodCondition(APIStruct, frozen=True):

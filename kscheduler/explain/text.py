@@ -7,6 +7,8 @@ from typing import Any
 
 Document = dict[str, Any]
 
+MOST_NODES = 5  # of those where room is reserved, that are named
+
 _STATES = {  # part of the queue that holds the pod -> description for users
     "active": "next in line",
     "backoff": "backing off, tried again when that is over",
@@ -39,6 +41,9 @@ def explanation_text(document: Document) -> str:
     gang = document.get("gang")
     if gang is not None:
         lines += ["", *_gang(gang)]
+    reserved = document.get("reserved")  # absent if an older scheduler answered
+    if reserved is not None:
+        lines += ["", f"Reserved for gang {reserved['gang']}{_failing(reserved)}: {_reserved(reserved)}."]
     claims = document.get("claims")  # absent if an older scheduler answered
     if claims is not None:
         lines += ["", *_claims(claims)]
@@ -77,12 +82,31 @@ def _gang(gang: Document) -> Iterator[str]:
         yield f"  topology: {', '.join(asked)}"
     if gang["pool"] is not None:
         yield f"  queue: {gang['pool']}, {_STATES.get(gang['pool'], 'on its way')}; attempts so far: {gang['attempts']}"
+    reserved = gang.get("reservation")  # absent if an older scheduler answered
+    if reserved is not None:
+        awaited = f"{_pods(reserved['podsAwaited'])} had to end there when the nodes were chosen"
+        yield f"  {_reserved(reserved)} is reserved for it since {reserved['heldForSeconds']:g} s ago; {awaited}"
     latest = gang["latestAttempt"]
     if latest is not None:
         yield f"  {latest['outcome']} {latest['secondsAgo']:g} s ago: {latest['text']}"
     if gang["brokenForSeconds"] is not None:
         stale = "; reported as stale" if gang["isStale"] else ""
         yield f"  fewer than the minimum have had a node for {gang['brokenForSeconds']:g} s{stale}"
+
+
+def _reserved(reserved: Document) -> str:
+    nodes = reserved["nodes"]
+    more = f" and {_number(len(nodes) - MOST_NODES)} more nodes" if len(nodes) > MOST_NODES else ""
+    return f"room for {_pods(reserved['pods'])} on {', '.join(nodes[:MOST_NODES])}{more}"
+
+
+def _pods(count: int) -> str:
+    return "1 pod" if count == 1 else f"{_number(count)} pods"
+
+
+def _failing(reserved: Document) -> str:
+    seconds = reserved["failingForSeconds"]
+    return "" if seconds is None else f", which has failed for {seconds:g} s"
 
 
 def standby_text(replica: Document) -> str:

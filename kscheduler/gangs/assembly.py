@@ -14,7 +14,7 @@ from kscheduler.client.protocol import PODS, Client, Resource
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.clock import Clock
-from kscheduler.config.coscheduling import longest_wait_s, schedules_by_label
+from kscheduler.config.coscheduling import longest_wait_s, reserves_after_s, schedules_by_label
 from kscheduler.config.releases import Release
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.cycle.schedule_batch import ScheduleBatch
@@ -49,6 +49,8 @@ from kscheduler.gangs.preemption.whole import WholePreemption
 from kscheduler.gangs.preemption.whole_victims import WholeVictims
 from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.reports import GangReports
+from kscheduler.gangs.reservations import Reservations
+from kscheduler.gangs.room_to_come import RoomSearch
 from kscheduler.gangs.rules import rules_of
 from kscheduler.gangs.stand_in import StandIn
 from kscheduler.gangs.status_writer import GroupStatuses
@@ -116,6 +118,7 @@ class GangParts:
             self.victims = kind(cache, self.registry)
         self.handle: Handle  # of the profiles; set before `make_batch`
         self._parked: ParkedReports  # set by `make_batch`
+        self.reservations: Reservations | None = None  # set by `make_batch`, if room may be kept for gangs
 
     # --- in place of the types that a scheduler without gangs has ---
 
@@ -199,8 +202,36 @@ class GangParts:
             self.queue.waits_for_others = executor.waits_for_others
             preemption = WholePreemption(cache, self.registry, planner, profiles, handle, executor)
             domains = DomainIndex(cache.table)
-            batch.gangs = GangCycle(*parts, preemption=preemption, domains=domains, **around)
+            reservations = self.reservations = self._make_reservations(planner, profiles)
+            batch.gangs = GangCycle(*parts, preemption=preemption, domains=domains, reservations=reservations, **around)
         return batch
+
+    def _make_reservations(self, planner: Planner, profiles: Mapping[str, Framework]) -> Reservations | None:
+        """Build what keeps room for gangs that have failed for long; None if no room is ever kept."""
+        after_s = reserves_after_s(self._config)
+        if after_s is None:
+            return None
+        search = RoomSearch(self._cache, planner)
+        made = Reservations(
+            search,
+            self.registry,
+            self.queue,
+            profiles,
+            self.handle,
+            self._clock,
+            after_s=after_s,
+            wake=self._wake,
+            ended=self._measure.gang_reservation_ended,
+        )
+        tell_parked = self.queue.on_parked
+
+        def parked(key: GangKey) -> None:
+            made.release(key)
+            tell_parked(key)
+
+        self.queue.on_parked, self.queue.on_left = parked, made.forget
+        self._measure.show_gang_reservation(made.reserved_pods)
+        return made
 
     def _placements(self, planner: Planner, profiles: Mapping[str, Framework]) -> Placements:
         domains, rng = DomainIndex(self._cache.table), self.handle.rng
@@ -246,7 +277,7 @@ class GangParts:
         await run_together(*lanes)
 
     def explainer(self) -> GangExplainer:
-        return GangExplainer(self.registry, self.queue, self.reports, self.mending, self._clock)
+        return GangExplainer(self.registry, self.queue, self.reports, self.mending, self._clock, self.reservations)
 
     # --- what changes ---
 
@@ -258,6 +289,8 @@ class GangParts:
         if self.registry.rules.mends:
             self.mending.look(key)
         self.reports.forget(key)
+        if self.reservations is not None:
+            self.reservations.reconsider(key)
 
     def _waits(self, key: GangKey) -> bool:
         return self.queue.stand_in(key) is not None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from kscheduler.api.objects import Pod
 from kscheduler.clock import Clock
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.gang_queue import GangQueue
 from kscheduler.gangs.mending import Mending
 from kscheduler.gangs.registry import Registry, Stage, TrackedGang
 from kscheduler.gangs.reports import GangReports
+from kscheduler.gangs.reservations import Reservations
 from kscheduler.gangs.texts import lack, placed_text
 
 Document = dict[str, Any]
@@ -17,13 +19,21 @@ Document = dict[str, Any]
 
 class GangExplainer:
     def __init__(
-        self, registry: Registry, queue: GangQueue, reports: GangReports, mending: Mending, clock: Clock
+        self,
+        registry: Registry,
+        queue: GangQueue,
+        reports: GangReports,
+        mending: Mending,
+        clock: Clock,
+        reservations: Reservations | None = None,
     ) -> None:
+        """`reservations`: of room for gangs; None if none is ever kept."""
         self._registry = registry
         self._queue = queue
         self._reports = reports
         self._mending = mending
         self._clock = clock
+        self._reservations = reservations
 
     def of_pod(self, uid: str) -> Document | None:
         """Return the document about the gang of a pod; None for a pod that is in none."""
@@ -33,6 +43,29 @@ class GangExplainer:
     def of_name(self, name: str) -> list[Document]:
         """Return the documents of the gangs with this `namespace/name`: at most one for each API."""
         return [self._document(tracked) for tracked in self._registry if str(tracked.key) == name]
+
+    def reserved_from(self, pod: Pod) -> Document | None:
+        """Return the document about the room that a waiting pod must leave to a gang; None if there is none."""
+        held = None if self._reservations is None else self._reservations.held
+        if held is None or pod.metadata.uid in held.nodes or (pod.spec.priority or 0) > held.priority:
+            return None
+        return self._reservation(held.key)
+
+    def _reservation(self, key: GangKey) -> Document | None:
+        """Return the document about the room that is reserved for a gang; None if none is."""
+        reservations = self._reservations
+        held = None if reservations is None else reservations.held
+        if reservations is None or held is None or held.key != key:
+            return None
+        failing_s = reservations.failing_s(key)
+        return {
+            "gang": str(key),
+            "pods": len(held.nodes),
+            "nodes": sorted(set(held.nodes.values())),
+            "heldForSeconds": round(self._clock.now() - held.since, 3),
+            "failingForSeconds": None if failing_s is None else round(failing_s, 3),
+            "podsAwaited": held.room.awaited,  # when the nodes were chosen
+        }
 
     def _document(self, tracked: TrackedGang) -> Document:
         key, now = tracked.key, self._clock.now()
@@ -61,6 +94,7 @@ class GangExplainer:
             if latest is None
             else {"outcome": latest.outcome.value, "secondsAgo": round(now - latest.at, 3), "text": latest.text},
             "brokenForSeconds": None if broken_since is None else round(now - broken_since, 3),
+            "reservation": self._reservation(key),
             "isStale": key in self._mending.stale,
         }
 

@@ -24,6 +24,7 @@ from kscheduler.gangs.planner import Failed, Plan, Planner
 from kscheduler.gangs.preemption.whole import NOT_TRIED, Answer, WholePreemption
 from kscheduler.gangs.registry import Registry, Stage, TrackedGang
 from kscheduler.gangs.reports import GangReports
+from kscheduler.gangs.reservations import Reservations
 from kscheduler.gangs.stand_in import StandIn
 from kscheduler.gangs.texts import not_in_one_domain, not_permitted, not_placed, other_pod_failed, too_few
 from kscheduler.gangs.topology_planner import TopologyPlanner
@@ -59,11 +60,16 @@ class GangCycle:
         reports: GangReports | None = None,
         preemption: WholePreemption | None = None,
         domains: DomainIndex | None = None,
+        reservations: Reservations | None = None,
     ) -> None:
-        """`preemption`: evicts pods for gangs that do not fit; None: nobody is evicted. `domains`: of node labels."""
+        """`preemption`: evicts pods for gangs that do not fit; None: nobody is evicted. `domains`: of node labels.
+
+        `reservations`: room for gangs that have failed for long; None: none is kept.
+        """
         self.planner = planner
         self._topology = None if domains is None else TopologyPlanner(planner, domains, planner.nomination_of)
         self._preemption = preemption
+        self.reservations = reservations
         self._queue = queue
         self._registry = registry
         self._one = one
@@ -75,6 +81,8 @@ class GangCycle:
     def run(self, stand_in: StandIn) -> None:
         """Decide a gang in flight. A fault costs it an attempt, and nobody else anything."""
         began = self._stopwatch()
+        if self.reservations is not None:
+            self.reservations.begin(stand_in.gang_key)
         try:
             ended = self._run(stand_in)
         except MemoryError:
@@ -83,6 +91,9 @@ class GangCycle:
             log.exception("a gang could not be decided; it is tried again", extra={"gang": str(stand_in.gang_key)})
             self._queue.return_gang(stand_in, Outcome.FAULT, self._clock.now())
             ended = Ended(Outcome.FAULT, f"a fault of the scheduler: {type(error).__name__}")
+        if self.reservations is not None:
+            outcome, waits = (None, False) if ended is None else (ended.outcome, ended.waits)
+            self.reservations.finish(stand_in.gang_key, outcome, evicts=waits)
         if ended is not None and self._reports is not None:
             seconds, profile = self._stopwatch() - began, stand_in.pod_info.pod.spec.scheduler_name
             self._reports.tried(stand_in.gang_key, ended.outcome, ended.text, seconds)
@@ -194,7 +205,13 @@ class GangCycle:
     def _reject(self, stand_in: StandIn, plan: Plan, missing: int, started: float) -> Ended:
         """Take back what was placed; every member returns to the queue with a reason."""
         would_fit = [placed.queued for placed in plan.placed]
+        tracked, room = self._registry.get(stand_in.gang_key), self.reservations
+        nodes = None
+        if room is not None and tracked is not None and plan.fault is None and self._missing(tracked):
+            nodes = room.nodes_to_watch(stand_in, tracked, plan)
         answer = self._preempt(stand_in, plan, missing)
+        if room is not None and tracked is not None and nodes is not None and not answer.nominations:
+            room.look(stand_in, tracked, self._returning(stand_in), plan, missing, nodes)
         status, outcome = self._why(stand_in, plan, missing, len(would_fit))
         status = _with_text(status, answer.text)
         nominated = answer.nominations
@@ -227,8 +244,11 @@ class GangCycle:
         if self._preemption is None or tracked is None or plan.fault is not None or not is_possible:
             plan.placed.undo()
             return NOT_TRIED
-        members = [queued for queued in stand_in.flying.values() if self._queue.will_return(queued.uid)]
-        return self._preemption.look(tracked, stand_in.pod_info, members, plan, missing)
+        return self._preemption.look(tracked, stand_in.pod_info, self._returning(stand_in), plan, missing)
+
+    def _returning(self, stand_in: StandIn) -> list[QueuedPodInfo]:
+        """Return the members in flight that have not been deleted meanwhile."""
+        return [queued for queued in stand_in.flying.values() if self._queue.will_return(queued.uid)]
 
     def _why(self, stand_in: StandIn, plan: Plan, missing: int, would_fit: int) -> tuple[Status, Outcome]:
         """Return the status of members that are not at fault themselves, and how the attempt ended."""
@@ -293,6 +313,12 @@ class GangBatch(ScheduleBatch):
     """Decides pods as ScheduleBatch does, and gangs, which the queue returns alone, by their own cycle."""
 
     gangs: GangCycle  # set by who builds it
+
+    def run(self, now: float, most: int) -> int:
+        reservations = self.gangs.reservations
+        if reservations is not None:
+            reservations.wake_others()
+        return super().run(now, most)
 
     def _decide(self, popped: Sequence[QueuedPodInfo], now: float) -> int:
         first = popped[0]

@@ -57,6 +57,7 @@ class GangQueue(SchedulingQueue):
         All else as for SchedulingQueue. A gang is always in the plain lane.
         """
         self.on_parked: Callable[[GangKey], None] = lambda key: None  # called when a gang is found to lack something
+        self.on_left: Callable[[GangKey], None] = lambda key: None  # called when no pod of a gang waits any more
         # Both are asked about the face of a gang: for a status that gates it now, and whether it would be tried in vain
         # after a pod has left a node, since room is being made for it that is not all there yet.
         self.gate: Callable[[PodInfo], Status | None] = lambda face: None
@@ -481,6 +482,7 @@ class GangQueue(SchedulingQueue):
     def _dismiss(self, stand_in: StandIn) -> None:
         stand_in.pool = Pool.GONE
         self._gangs.pop(stand_in.gang_key, None)
+        self.on_left(stand_in.gang_key)
 
     def _new_face(self, key: GangKey, member: PodInfo, priority: int | None = None) -> PodInfo:
         tracked = self._registry.get(key)
@@ -528,6 +530,10 @@ class GangQueue(SchedulingQueue):
     def stand_in(self, key: GangKey) -> StandIn | None:
         """Return the entry of a gang that holds members or is in flight."""
         return self._gangs.get(key)
+
+    def goes_before(self, one: StandIn, other: StandIn) -> bool:
+        """Return whether a gang comes before another one, were both in activeQ."""
+        return self._less_key(one) < self._less_key(other)
 
     @property
     def parked_gangs(self) -> int:

@@ -313,6 +313,14 @@ class Measurements:
     def gang_stale(self, api: str) -> None:
         self.metrics.gang_stale_total.labels(api).inc()
 
+    def gang_reservation_ended(self, how: str) -> None:
+        """Count a reservation of room for a gang that has ended: placed, overtaken or released."""
+        self.metrics.gang_reservations_total.labels(how).inc()
+
+    def show_gang_reservation(self, reserved_pods: Callable[[], int]) -> None:
+        """Show at each scrape for how many pods of a gang room is reserved."""
+        self.metrics.before_collect(lambda: self.metrics.gang_reserved_pods.set(reserved_pods()))
+
     def show_gangs(self, states: Callable[[], Mapping[str, int]]) -> None:
         """Show the number of gangs by state at each scrape."""
 

@@ -580,6 +580,16 @@ class Metrics:
             "Gangs that were broken for longer than their timeout, by API group.",
             ("api",),
         )
+        self.gang_reserved_pods = self._gauges(
+            "kscheduler_gang_reserved_pods",
+            "Pods of a gang that has failed for long, for which room is kept on nodes.",
+        ).labels()
+        self.gang_reservations_total = self._counters(
+            "kscheduler_gang_reservations_total",
+            "Reservations of room for gangs that have ended, by how: placed, overtaken (by a gang that comes before), "
+            "released.",
+            ("end",),
+        )
         self.wasm_calls_total = self._counters(
             "kscheduler_wasm_calls_total",
             "Runs of a wasm plugin's guest, including those that ended in a fault.",

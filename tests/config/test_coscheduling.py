@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kscheduler.config.coscheduling import CoschedulingArgs, longest_wait_s, schedules_by_label, schedules_gangs
+from kscheduler.config.coscheduling import (
+    CoschedulingArgs,
+    longest_wait_s,
+    reserves_after_s,
+    schedules_by_label,
+    schedules_gangs,
+)
 from kscheduler.config.load import default_config, parse_config
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37
 from kscheduler.config.types import SchedulerConfig
@@ -36,6 +42,12 @@ def test_a_profile_enables_it_as_scheduler_plugins_documents() -> None:
 def test_without_arguments_the_defaults_are_scheduler_plugins() -> None:
     assert longest_wait_s(parse()) == 60
     assert longest_wait_s(parse("permitWaitingTimeSeconds: 0")) == 60
+
+
+def test_no_room_is_reserved_unless_a_time_is_set() -> None:
+    assert reserves_after_s(parse()) is None
+    assert reserves_after_s(parse("reserveAfterSeconds: 0")) is None
+    assert reserves_after_s(parse("reserveAfterSeconds: 90")) == 90
 
 
 def test_negative_times_are_refused() -> None:

@@ -15,6 +15,8 @@ from kscheduler.gangs.memberwise_cycle import MemberwiseCycle
 from kscheduler.gangs.memberwise_planner import MemberwisePlanner
 from kscheduler.gangs.planner import Planner
 from kscheduler.gangs.registry import Registry, Stage
+from kscheduler.gangs.reservations import Reservations
+from kscheduler.gangs.room_to_come import RoomSearch
 from kscheduler.gangs.rules import WHOLE, GangRules
 from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.scheduling_queue import SchedulingQueue
@@ -28,12 +30,14 @@ from tests.support.checks import check_cache
 class GangBench(Bench):
     """Two nodes with 4 CPUs each, a queue of gangs, and their cycle; stages are moved here as by the cache."""
 
-    def __init__(self, rules: GangRules = WHOLE) -> None:
+    def __init__(self, rules: GangRules = WHOLE, *, reserves_after_s: float | None = None) -> None:
+        """`reserves_after_s`: room is reserved for gangs that have failed for so long; None: never."""
         self.registry = Registry(DOORS, rules)
         super().__init__()
         for name in ("n1", "n2"):
             self.node(name, pods=110)
         self.cycles: list[BindingCycle] = []
+        self.ends: list[str] = []  # of reservations
         lane = CompiledLane({NAME: self.framework}, self.handle, Measurements(self.metrics), self.clock.now)
         self.batch = GangBatch(
             self.queue,
@@ -47,7 +51,9 @@ class GangBench(Bench):
             decisions=None,
         )
         kind = MemberwisePlanner if rules.preempts_by_member else Planner
-        planner = kind(self.cache, {NAME: self.framework}, lane, asks_again=rules.follows_kubernetes)
+        planner = kind(
+            self.cache, {NAME: self.framework}, lane, asks_again=rules.follows_kubernetes, nominations=self.nominations
+        )
         parts = self.gangs, self.registry, planner, self.one
         around: dict[str, Any] = {
             "dispatch": self.dispatch,
@@ -59,7 +65,24 @@ class GangBench(Bench):
         elif rules.follows_kubernetes:
             self.batch.gangs = KubernetesGangCycle(*parts, release=RELEASE_1_37, **around)
         else:
-            self.batch.gangs = GangCycle(*parts, **around)
+            self.batch.gangs = GangCycle(*parts, reservations=self._reservations(planner, reserves_after_s), **around)
+
+    def _reservations(self, planner: Planner, after_s: float | None) -> Reservations | None:
+        if after_s is None:
+            return None
+        made = Reservations(
+            RoomSearch(self.cache, planner),
+            self.registry,
+            self.gangs,
+            {NAME: self.framework},
+            self.handle,
+            self.clock,
+            after_s=after_s,
+            wake=lambda: None,
+            ended=self.ends.append,
+        )
+        self.gangs.on_left, self.gangs.on_parked = made.forget, made.release
+        return made
 
     def make_queue(self) -> SchedulingQueue:
         self.gangs = GangQueue(

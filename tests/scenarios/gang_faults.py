@@ -1,6 +1,6 @@
 """Many random runs of gangs under faults: bindings refused, answers lost, pods deleted, the scheduler killed.
 
-    python -m tests.scenarios.gang_faults --cases 10000 --seed 1 --processes 2
+    python -m tests.scenarios.gang_faults --cases 10000 --seed 1 --processes 2 [--reserves]
 
 A case is a seed of `gang_world.play`. A failure is printed with its seed, and the others go on.
 """
@@ -14,17 +14,18 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
-from tests.scenarios.gang_world import play
+from tests.scenarios.gang_world import Seen, play
 
 EACH = 500  # cases between two lines that say how far it is
 
 
-def run(seed: int) -> tuple[int, bool, str]:
-    """Return the seed, whether a gang was stale, and what went wrong."""
+def run(case: tuple[int, bool]) -> tuple[int, Seen, str]:
+    """Return the seed, how often a gang was stale or had a reservation, and what went wrong."""
+    seed, reserves = case
     try:
-        return seed, bool(play(seed, is_troubled=True)), ""
+        return seed, play(seed, is_troubled=True, reserves=reserves), ""
     except Exception as error:  # of any kind, since the scheduler's own faults come out here
-        return seed, False, f"{type(error).__name__}: {error}"
+        return seed, Seen(0, 0), f"{type(error).__name__}: {error}"
 
 
 def quiet() -> None:
@@ -36,23 +37,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--cases", type=int, default=10_000, help="how many (10,000)")
     parser.add_argument("--seed", type=int, default=1, help="of the first (1)")
     parser.add_argument("--processes", type=int, default=2, help="side by side (2)")
+    parser.add_argument("--reserves", action="store_true", help="room is reserved for gangs that have failed for long")
     options = parser.parse_args(argv)
     seeds = range(options.seed, options.seed + options.cases)
     began_s = time.monotonic()
-    tried = stale = failed = 0
-    for seed, was_stale, fault in outcomes(seeds, options.processes):
-        tried, stale, failed = tried + 1, stale + was_stale, failed + bool(fault)
+    tried = stale = reserved = failed = 0
+    for seed, seen, fault in outcomes([(seed, options.reserves) for seed in seeds], options.processes):
+        tried, stale, failed = tried + 1, stale + bool(seen.stale), failed + bool(fault)
+        reserved += bool(seen.reserved)
         if fault:
             print(f"seed {seed}: {fault}", flush=True)
         if tried % EACH == 0 or tried == len(seeds):
             took = f"{time.monotonic() - began_s:.0f} s"
-            print(f"{tried:,} cases in {took}: {stale} with a stale gang, {failed} failed", flush=True)
+            print(
+                f"{tried:,} cases in {took}: {stale} with a stale gang, {reserved} with a reservation, {failed} failed",
+                flush=True,
+            )
     return 1 if failed else 0
 
 
-def outcomes(seeds: Sequence[int], processes: int) -> Iterator[tuple[int, bool, str]]:
+def outcomes(cases: Sequence[tuple[int, bool]], processes: int) -> Iterator[tuple[int, Seen, str]]:
     with multiprocessing.Pool(processes, initializer=quiet) as pool:
-        yield from pool.imap_unordered(run, seeds, chunksize=10)
+        yield from pool.imap_unordered(run, cases, chunksize=10)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from typing import NamedTuple
 
 from kscheduler.api.objects import Pod
 from kscheduler.api.pod_groups import POD_GROUP_LABEL
@@ -16,13 +17,14 @@ from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.testing.wrappers import PodBuilder, make_node, make_pod
-from tests.scenarios.gangs import BY_LABEL, near
+from tests.scenarios.gangs import BY_LABEL, near, reserving
 from tests.support.world import PlannedScheduler, World
 
 GANGS, STEPS = 5, 40
 RACK, RACKS = "example.com/rack", 2
 SETTLING_S = 180.0
 TIMEOUT_S = 30.0  # of each gang
+RESERVE_AFTER_S = 3  # gangs fail for so long until room is reserved for one of them
 REPORTED_S = TIMEOUT_S + 3 * PAUSE_S  # by then a gang is reported, unless a binding of it is under way at each look
 REFUSALS = (FaultKind.CONFLICT, FaultKind.FORBIDDEN, FaultKind.NOT_FOUND, FaultKind.SERVER_ERROR)
 
@@ -32,9 +34,20 @@ def is_binding_of(pod: str) -> Callable[[object], bool]:
     return lambda about: isinstance(about, Binding) and about.name == pod
 
 
+class Seen(NamedTuple):
+    """At how many looks was a gang found so?"""
+
+    stale: int  # half placed for longer than its timeout
+    reserved: int  # with a reservation
+
+
 class GangWorld(World):
-    def __init__(self, rng: random.Random, *, is_troubled: bool) -> None:
-        super().__init__(config=BY_LABEL, latency=Latency(bind_s=0.05, jitter=0.5), expect_conditions=False)
+    def __init__(self, rng: random.Random, *, is_troubled: bool, reserves: bool = False) -> None:
+        super().__init__(
+            config=reserving(RESERVE_AFTER_S) if reserves else BY_LABEL,
+            latency=Latency(bind_s=0.05, jitter=0.5),
+            expect_conditions=False,
+        )
         self.rng = rng
         self.is_troubled = is_troubled
         self.sizes: dict[str, int] = {}  # name of a gang -> its minimum
@@ -44,6 +57,7 @@ class GangWorld(World):
         self.killed = 0
         self.half_since: dict[str, float] = {}  # gang of which some pods are bound, too few, and others wait -> when
         self.stale_seen = 0
+        self.reserved_seen = 0  # looks at which a gang had a reservation
         self.near: set[str] = set()  # gangs of which all pods are to be in one rack
         for index in range(GANGS):
             name, size = f"g{index}", rng.randint(2, 6)
@@ -79,6 +93,7 @@ class GangWorld(World):
         if self.is_troubled and self.rng.random() < 0.03:
             await self.sleep(2 * TIMEOUT_S)
         self.check_stale_gangs_are_reported()
+        self.check_reservation()
         if not self.is_troubled:
             self.check_no_gang_is_half_placed()
 
@@ -173,6 +188,22 @@ class GangWorld(World):
             self.stale_seen += is_long
             assert not is_long or name in reported, f"{name} is half placed since {since:g} s. {self.describe()}"
 
+    def check_reservation(self) -> None:
+        """Room is kept for members of one gang that wait, and for nobody else: in these worlds nobody preempts."""
+        parts = self.scheduler.gangs
+        assert parts is not None
+        held = None if parts.reservations is None else parts.reservations.held
+        nominated = {uid: each.node_name for uid, each in self.scheduler.nominations.by_pod.items()}
+        if held is None:
+            assert not nominated, f"{nominated} are nominated without a reservation"
+            return
+        self.reserved_seen += 1
+        assert nominated.items() <= held.nodes.items(), f"{nominated} are nominated, beside {held.nodes}"
+        tracked = self.registry.get(held.key)
+        assert tracked is not None, f"{held.key} is gone, and has a reservation"
+        assert tracked.lack is None, f"{held.key} lacks {tracked.lack}, and has a reservation"
+        assert tracked.missing, f"{held.key} is placed, and has a reservation"
+
     def members_of(self, name: str) -> list[Pod]:
         return [pod for pod in self.cluster.pods.values() if (pod.metadata.labels or {}).get(POD_GROUP_LABEL) == name]
 
@@ -197,19 +228,20 @@ class GangWorld(World):
         await self.until(self.all_bound, within_s=SETTLING_S)
         await self.until(self._is_calm)
         self.registry.check()
+        assert not self.scheduler.nominations.by_pod, "all gangs are placed, and room is kept"
         for tracked in self.registry:
             assert not tracked.is_broken, f"{tracked.key} is broken"
             assert tracked.placed == self.bound(tracked.key.name), f"{tracked.key} counts {tracked.placed}"
 
 
-def play(seed: int, *, is_troubled: bool) -> int:
-    """Return at how many looks a gang was found that had been half placed for longer than its timeout."""
-    found = 0
+def play(seed: int, *, is_troubled: bool, reserves: bool = False) -> Seen:
+    """Play a world, and return what was seen. `reserves`: room is reserved for gangs that have failed for long."""
+    found = Seen(0, 0)
 
     async def scenario() -> None:
         nonlocal found
         rng = random.Random(seed)
-        world = GangWorld(rng, is_troubled=is_troubled)
+        world = GangWorld(rng, is_troubled=is_troubled, reserves=reserves)
         async with world:
             for number in (-2, -1):
                 world.add_node_in_rack(number)
@@ -220,7 +252,7 @@ def play(seed: int, *, is_troubled: bool) -> int:
                     world.refuse_one_member_of("g0")
             for _ in range(STEPS):
                 await world.step()
-            found = world.stale_seen
+            found = Seen(world.stale_seen, world.reserved_seen)
             await world.settle()
 
     run_virtual(scenario())

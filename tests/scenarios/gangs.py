@@ -26,6 +26,14 @@ from tests.support.world import World
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 BY_LABEL = parse_config(HEAD + "profiles: [{plugins: {permit: {enabled: [{name: Coscheduling}]}}}]\n")
+
+
+def reserving(after_s: int) -> SchedulerConfig:
+    """A configuration by which room is reserved for gangs that have failed for so long."""
+    args = f"pluginConfig: [{{name: Coscheduling, args: {{reserveAfterSeconds: {after_s}}}}}]"
+    return parse_config(HEAD + f"profiles: [{{plugins: {{permit: {{enabled: [{{name: Coscheduling}}]}}}}, {args}}}]\n")
+
+
 GATES = {"GenericWorkload": True, "GangScheduling": True}
 
 

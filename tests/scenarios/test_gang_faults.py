@@ -25,16 +25,16 @@ EXAMPLES = int(os.environ.get("KSCHEDULER_EXAMPLES") or sampled(120))
 
 @pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(seed=st.integers(0, (1 << 32) - 1))
-def test_without_faults_no_gang_is_ever_half_placed(seed: int) -> None:
-    play(seed, is_troubled=False)
+@given(seed=st.integers(0, (1 << 32) - 1), reserves=st.booleans())
+def test_without_faults_no_gang_is_ever_half_placed(seed: int, reserves: bool) -> None:
+    play(seed, is_troubled=False, reserves=reserves)
 
 
 @pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(seed=st.integers(0, (1 << 32) - 1))
-def test_whatever_fails_every_gang_is_whole_in_the_end(seed: int) -> None:
-    play(seed, is_troubled=True)
+@given(seed=st.integers(0, (1 << 32) - 1), reserves=st.booleans())
+def test_whatever_fails_every_gang_is_whole_in_the_end(seed: int, reserves: bool) -> None:
+    play(seed, is_troubled=True, reserves=reserves)
 
 
 @in_virtual_time

@@ -16,7 +16,7 @@ from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.telemetry.source import SourceError
 from kscheduler.testing import make_pod
 from tests.scenarios.fake_extenders import FakeExtender, all_pass, configured, endpoints
-from tests.scenarios.gangs import BY_LABEL, HEAD, gang, members
+from tests.scenarios.gangs import BY_LABEL, HEAD, gang, members, reserving
 from tests.scenarios.plugins import Guard, Moody
 from tests.scenarios.policies import BELOW_HALF, config, pod, source_of, world_of
 from tests.scenarios.share_queues import CONFIG as SHARING
@@ -214,6 +214,23 @@ async def sharing_by_queues(watched: Watched) -> None:
         watched.note(world, before)
 
 
+async def reserving_room_for_a_gang(watched: Watched) -> None:
+    """It has failed for longer than the configured time."""
+    async with World(config=reserving(10)) as world:
+        world.add_nodes(1)
+        world.add_pod(make_pod("old").req(cpu=4))
+        await world.until(world.all_bound)
+        before = world.metrics.exposition().decode()
+        world.cluster.create_object(gang("train", 2))
+        for each in members("train", 2):
+            world.add_pod(each)
+        await world.sleep(20)
+        watched.note(world, before)
+        world.cluster.delete_pod("default/old")
+        await world.until(world.all_bound)
+        watched.note(world, before)
+
+
 async def losing_a_member_of_a_gang(watched: Watched) -> None:
     """It is replaced by a pod for which there is no room, so that the gang stays broken."""
     async with World(config=BY_LABEL, expect_conditions=False) as world:
@@ -245,6 +262,7 @@ SCENARIOS: tuple[Callable[[Watched], Coroutine[Any, Any, None]], ...] = (
     keeping_a_quota,
     sharing_by_queues,
     losing_a_member_of_a_gang,
+    reserving_room_for_a_gang,
 )
 
 

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from kscheduler.config.load import parse_config
@@ -14,6 +15,7 @@ from kscheduler.scheduler import Options
 from kscheduler.simulator.inputs import build_scenario
 from kscheduler.simulator.options import SimulateArguments
 from kscheduler.simulator.real_scheduler import real_scheduler
+from kscheduler.simulator.report_text import _gangs
 from kscheduler.simulator.run import Ending, Outcome, RunSettings, simulate_scenario
 from kscheduler.testing.controlplane import workload
 
@@ -84,6 +86,28 @@ def of_guide(folder: Path, size: int) -> Outcome:
     path.write_text(json.dumps(described))
     scenario = build_scenario(SimulateArguments(workload=str(path)))
     return simulate_scenario(scenario, real_scheduler(CONFIG, Options()), RunSettings())
+
+
+def block(name: str) -> str:
+    """A file of the guide."""
+    found = re.search(rf"```yaml\n(# {name}\n.*?)```", GUIDE, re.DOTALL)
+    assert found is not None
+    return found.group(1)
+
+
+@pytest.mark.parametrize(("config", "says"), [(block("reserving.yaml"), "3.48 min"), (None, "18.2 min")])
+def test_trainings_among_small_pods_wait_as_long_as_the_guide_says(
+    tmp_path: Path, config: str | None, says: str
+) -> None:
+    path = tmp_path / "starving.yaml"
+    path.write_text(block("starving.yaml"))
+    scenario = build_scenario(SimulateArguments(workload=str(path)))
+    parsed = CONFIG if config is None else parse_config(config)
+    outcome = simulate_scenario(scenario, real_scheduler(parsed, Options()), RunSettings())
+    assert outcome.violations == []
+    (line,) = (line for line in GUIDE.splitlines() if line.startswith(f"    3 of 3 gangs ran, {says}"))
+    assert outcome.gangs is not None
+    assert _gangs(outcome.gangs) == [line.strip()]
 
 
 def test_each_training_of_the_guide_gets_a_zone_of_its_own(tmp_path: Path) -> None:

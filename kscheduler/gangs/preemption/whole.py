@@ -19,17 +19,13 @@ from dataclasses import dataclass, field
 
 from kscheduler.api.objects import Pod
 from kscheduler.cache.cache import Cache
-from kscheduler.framework.algorithm import Decision
 from kscheduler.framework.confinement import Confinement
-from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAULT_PREEMPTION
 from kscheduler.framework.plugins.dynamicresources.plugin import NAME as DYNAMIC_RESOURCES
 from kscheduler.framework.preemption.evaluator import NEVER
 from kscheduler.framework.preemption.executor import is_ending_for_preemption
 from kscheduler.framework.runtime import Framework
-from kscheduler.framework.status import Code
-from kscheduler.framework.verdict_statuses import NodeStatuses
 from kscheduler.gangs.domains import Domain
 from kscheduler.gangs.gang import Disruption, GangKey
 from kscheduler.gangs.planner import Plan, Planner
@@ -38,6 +34,7 @@ from kscheduler.gangs.preemption.executor import GangExecutor
 from kscheduler.gangs.preemption.fitting import Fitting
 from kscheduler.gangs.preemption.pace import Pace
 from kscheduler.gangs.preemption.units import Order, Residents, Unit, pods_of
+from kscheduler.gangs.promising_nodes import promising_nodes
 from kscheduler.gangs.registry import Registry, TrackedGang
 from kscheduler.gangs.texts import (
     IN_VAIN,
@@ -61,7 +58,6 @@ RETRY_S = 1.0  # until a gang is tried again that fits without evictions, since 
 # What a search costs, in seconds, as far as it does not depend on the machine.
 S_PER_MOVE, S_PER_PLAN, S_PER_MEMBER = 20e-6, 1e-3, 20e-6
 MOST_KEPT = 20_000  # gangs of which it is known that their search was in vain
-MOST_ASKED = 8  # members that fit nowhere, of different kinds, which are asked where evictions may help
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +120,10 @@ class WholePreemption:
                 text = IN_VAIN if face.uid in self._in_vain else NOT_YET
                 return Answer(text, self._nominations_of(members))
             is_confined = bool(plan.domains)
-            nodes, would_fit = [] if is_confined else self._promising(plan), len(plan.placed)
+            nodes: Iterable[NodeInfo] = ()
+            if not is_confined:
+                nodes = promising_nodes(plan, self._profiles, self._handle.table)
+            would_fit = len(plan.placed)
         finally:
             plan.placed.undo()
         self._handle.evictions.attempted()
@@ -216,25 +215,6 @@ class WholePreemption:
     def is_leaving(self, pod: Pod) -> bool:
         """Return True if a pod on a node is terminating, or is about to since a gang evicts it."""
         return self._executor.is_leaving(pod)
-
-    def _promising(self, plan: Plan) -> Iterable[NodeInfo]:
-        """Return the nodes that reject members for reasons that evictions may remove; the plan is still assumed."""
-        asked: dict[object, QueuedPodInfo] = {}
-        for each in plan.failed:
-            asked.setdefault(each.queued.pod_info.signature or each.queued.uid, each.queued)
-        if len(asked) > MOST_ASKED:
-            return list(self._handle.table)
-        nodes: dict[int, NodeInfo] = {}
-        for queued in asked.values():
-            pod, state = queued.pod_info, CycleState()
-            state.skips_post_filter = True
-            found = self._profiles[pod.pod.spec.scheduler_name].schedule_pod(state, pod)
-            if isinstance(found, Decision):  # Reserve refused it before
-                return list(self._handle.table)
-            statuses = found.diagnosis.node_statuses()
-            if isinstance(statuses, NodeStatuses):
-                nodes.update((node.row, node) for node in statuses.nodes_with(Code.UNSCHEDULABLE))
-        return nodes.values()
 
     def _carry_out(self, found: _Found, face: PodInfo) -> Answer:
         victims = len(found.victims)
