@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kscheduler.api.pod_groups import POD_GROUP_LABEL
 from kscheduler.config.releases import RELEASE_1_37
 from kscheduler.cycle.schedule_one import BindingCycle
 from kscheduler.errors import Conflict, Forbidden
@@ -21,10 +22,18 @@ from kscheduler.gangs.rules import WHOLE, GangRules
 from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.testing.wrappers import PodBuilder
+from kscheduler.testing.wrappers import PodBuilder, make_pod
 from tests.cycle.bench import NAME, Bench
 from tests.gangs.builders import DOORS, gang, key_of
 from tests.support.checks import check_cache
+
+
+def member(name: str, of: str = "train", cpu: int = 2) -> PodBuilder:
+    return make_pod(name).label(POD_GROUP_LABEL, of).req(cpu=cpu)
+
+
+def members(count: int, of: str = "train", cpu: int = 2) -> list[PodBuilder]:
+    return [member(f"{of}-{i}", of, cpu) for i in range(count)]
 
 
 class GangBench(Bench):

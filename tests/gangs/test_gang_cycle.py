@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kscheduler.api.objects import Pod
-from kscheduler.api.pod_groups import POD_GROUP_LABEL
 from kscheduler.cycle.schedule_one import BindingCycle
 from kscheduler.errors import Conflict, Forbidden
 from kscheduler.framework.cycle_state import CycleState
@@ -13,17 +12,9 @@ from kscheduler.framework.events import ASSIGNED_POD_DELETE
 from kscheduler.framework.status import Status, unschedulable
 from kscheduler.gangs.stand_in import StandIn
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.testing.wrappers import PodBuilder, make_pod
-from tests.gangs.bench import GangBench
+from kscheduler.testing.wrappers import make_pod
+from tests.gangs.bench import GangBench, member, members
 from tests.gangs.builders import key_of
-
-
-def member(name: str, of: str = "train", cpu: int = 2) -> PodBuilder:
-    return make_pod(name).label(POD_GROUP_LABEL, of).req(cpu=cpu)
-
-
-def members(count: int, of: str = "train", cpu: int = 2) -> list[PodBuilder]:
-    return [member(f"{of}-{i}", of, cpu) for i in range(count)]
 
 
 def test_a_gang_that_fits_is_bound_whole() -> None:

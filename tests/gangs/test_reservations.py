@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from kscheduler.gangs.planner import Planner
 from kscheduler.gangs.reservations import RENEWED_S, Reservations
 from kscheduler.testing.wrappers import make_pod
-from tests.gangs.bench import GangBench
+from tests.gangs.bench import GangBench, member, members
 from tests.gangs.builders import key_of
-from tests.gangs.test_gang_cycle import member, members
 
 AFTER_S = 30.0
 

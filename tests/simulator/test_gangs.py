@@ -14,10 +14,12 @@ from kscheduler.config.load import parse_config
 from kscheduler.scheduler import Options
 from kscheduler.simulator.inputs import build_scenario
 from kscheduler.simulator.options import SimulateArguments
+from kscheduler.simulator.real_run import run_real_scheduler
 from kscheduler.simulator.real_scheduler import real_scheduler
 from kscheduler.simulator.report_text import _gangs
 from kscheduler.simulator.run import Ending, Outcome, RunSettings, simulate_scenario
 from kscheduler.testing.controlplane import workload
+from kscheduler.wasm.loading.plugins import GuestPlugins
 
 CONFIG = parse_config(
     "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -101,9 +103,11 @@ def test_trainings_among_small_pods_wait_as_long_as_the_guide_says(
 ) -> None:
     path = tmp_path / "starving.yaml"
     path.write_text(block("starving.yaml"))
-    scenario = build_scenario(SimulateArguments(workload=str(path)))
+    arguments = SimulateArguments(workload=str(path))
     parsed = CONFIG if config is None else parse_config(config)
-    outcome = simulate_scenario(scenario, real_scheduler(parsed, Options()), RunSettings())
+    outcome, _ = run_real_scheduler(
+        arguments, parsed, build_scenario(arguments), GuestPlugins(cache_dir=None, reloads=False)
+    )
     assert outcome.violations == []
     (line,) = (line for line in GUIDE.splitlines() if line.startswith(f"    3 of 3 gangs ran, {says}"))
     assert outcome.gangs is not None
