@@ -544,6 +544,21 @@ class Algorithm:
             self._counting.add(skipped)
         return room
 
+    def room_asked_for(self, pod: PodInfo) -> PodRequest | None:
+        """Return what a pod needs room for beside nominated pods, if that alone decides how it yields to them.
+
+        None if they may affect filters in other ways, or if PreFilter plugins say where the pod may go.
+        """
+        state = CycleState()
+        state.skips_post_filter = True
+        try:
+            if self._run_pre_filter(state, pod, Diagnosis(0)) is not None:
+                return None
+        except (CycleFault, AnswersToCome):
+            return None  # the search itself meets that again
+        room = self._room_asked_for(state, pod)
+        return room[0][1] if room else None
+
     def _yield_node_by_node(self, state: CycleState, pod: PodInfo) -> None:
         for node_name in self._nominations.nodes():
             node = self._handle.table.get(node_name)

@@ -109,6 +109,8 @@ class CompiledClasses:
         self.only_row = -1  # the row (node) that the claims of the pod found last are bound to; -1: none
         # Signature -> class, where the class is valid now and can be placed in batches.
         self.ready: dict[object, PodClass] = {}
+        # Class -> what its pods need room for beside nominated pods, if that alone decides how they yield. Valid now.
+        self.room_asked: dict[PodClass, PodRequest | None] = {}
         self._find_sampling()
 
     def of(self, pod_class: PodClass) -> CompiledClass:
@@ -134,12 +136,13 @@ class CompiledClasses:
             self._find_sampling()
         self._versions = versions
         self.ready.clear()
+        self.room_asked.clear()
 
     def forget(self) -> None:
         """Drop all pod classes and pods' signatures: a plugin was replaced, and may now sign and decide differently."""
         for known in (*self._young.values(), *self._old.values()):
             self._give_up(known)
-        for kept in (self._young, self._old, self._begun, self._with_claims, self.ready):
+        for kept in (self._young, self._old, self._begun, self._with_claims, self.ready, self.room_asked):
             kept.clear()
         self._signer = self._new_signer()  # so that pods that have a signature get a new one
 
@@ -300,6 +303,7 @@ class CompiledClasses:
             self._give_up(known)
         self._old, self._young = self._young, {}
         self.ready.clear()
+        self.room_asked.clear()
 
     def _give_up(self, known: _Known, reason: str = "expired") -> None:
         compiled = known.compiled

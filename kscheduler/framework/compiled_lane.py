@@ -1,10 +1,10 @@
 """The compiled lane: decides many pods in one call of a kernel, exactly as the general lane would one by one.
 
 It decides as many leading pods of a sequence as it can. The first pod that it cannot decide is left to
-`Framework.schedule_pod`: for example a pod that some plugin can only decide itself, one that fits nowhere, or one that
-must leave room to nominated pods. Plugins are asked once for all pods that are equal in what they read, and again when
-something changes on which an answer depends. If the answers are then equal, the kernels' cached results by row (node)
-stay.
+`Framework.schedule_pod`: for example a pod that some plugin can only decide itself, or one that fits nowhere. Pods that
+must leave room to nominated pods are confined to the nodes where they do, if only their requests decide that. Plugins
+are asked once for all pods that are equal in what they read, and again when something changes on which an answer
+depends. If the answers are then equal, the kernels' cached results by row (node) stay.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from kscheduler.framework.class_compiler import Evaluations
 from kscheduler.framework.compiled_classes import CompiledClass, CompiledClasses
 from kscheduler.framework.confinement import Confinement
 from kscheduler.framework.interface import Handle, LimitingPlugin
+from kscheduler.framework.rows_kept import NONE, RowsKept
 from kscheduler.framework.runtime import Framework
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo
@@ -87,6 +88,9 @@ class CompiledLane:
         self._classes = CompiledClasses(profiles, handle, self._placer, max_bytes, observer, stopwatch)
         self._first_on_tie = any(framework.first_on_tie for framework in profiles.values())
         self._nominations = handle.nominations
+        self._kept = RowsKept(handle.table, handle.nominations)
+        self._within: bytes | None = None  # to which all placements are confined by the caller
+        self._confined_to: tuple[bytes | None, frozenset[int], int] = (None, NONE, 0)  # what the placer was last told
         self._limiting = self._find_limiting()
         self.is_broken = False  # it has met a fault: nobody is placed by it any more
 
@@ -114,7 +118,16 @@ class CompiledLane:
 
     def confine(self, confinement: Confinement | None) -> None:
         """Confine all placements to some nodes, until the next call; None: to none."""
-        self._placer.confine(None if confinement is None else confinement.inside)
+        self._within = None if confinement is None else confinement.inside
+        self._leave_out(NONE)
+
+    def _leave_out(self, kept: frozenset[int]) -> None:
+        """Confine the placer as the caller of `confine` asked, and to rows (nodes) that are not kept from pods."""
+        wanted = (self._within, kept, self._table.columns.rows if kept else 0)
+        if wanted == self._confined_to:
+            return  # another confinement makes classes judge all rows again
+        self._confined_to = wanted
+        self._placer.confine(self._kept.others(kept, self._within) if kept else self._within)
 
     def add_room(self, pod: PodInfo, domain_by_row: array[int], room: array[int]) -> bool:
         """Add to room[domain] (array('q')) for how many pods like this one the nodes of each domain have room, at most.
@@ -125,6 +138,7 @@ class CompiledLane:
         if self.is_broken:
             return False
         self._classes.refresh()
+        self._leave_out(NONE)
         found = self._classes.find(pod)
         if found is None:
             return False
@@ -166,13 +180,14 @@ class CompiledLane:
         """
         started = self._stopwatch()
         # 1. Find their classes, up to the first pod that the core cannot decide.
-        run, alone = self._find_run(pods)
+        run, alone, kept = self._find_run(pods)
         if self._limiting and (run or alone is not None):
             run, alone = self._limit(pods, run, alone)
         found = self._stopwatch()
         # 2. Place them. A pod with terms, or bound to one node, is placed alone: those before it are assumed first.
+        self._leave_out(kept or NONE)
         if run:
-            rows, feasible = self._place_run(run)
+            rows, feasible = self._place_run(run, yields=kept is not None)
         else:
             rows, feasible = array("i"), array("i")
             if alone is not None and self._place_alone(alone, rows, feasible):
@@ -186,16 +201,19 @@ class CompiledLane:
             rows, self._table.names_at(rows), feasible, run[: len(rows)], found - started, self._stopwatch() - found
         )
 
-    def _find_run(self, pods: Sequence[PodInfo]) -> tuple[list[PodClass], CompiledClass | None]:
+    def _find_run(self, pods: Sequence[PodInfo]) -> tuple[list[PodClass], CompiledClass | None, frozenset[int] | None]:
         """Return the pod classes of the leading pods, up to the first pod that cannot be placed together with others.
 
         If that is because its class has terms (spreading, pod affinity), or its claims allow one node only, the second
-        value is its class, else None.
+        value is its class, else None. The third one are the rows (nodes) that nominated pods keep from each of the
+        pods; None if these pods need not leave room to any.
         """
         self._classes.refresh()
         run: list[PodClass] = []
         ready, find, sign = self._classes.ready, self._classes.find, self._classes.sign
         highest = self._nominations.highest_priority
+        if highest is not None and pods and pods[0].priority <= highest:
+            return self._find_yielding_run(pods, highest)
         for pod in pods:
             if highest is not None and pod.priority <= highest:
                 break
@@ -209,7 +227,7 @@ class CompiledLane:
                 if found is None:
                     break
                 if found.terms is not None or self._classes.only_row >= 0:
-                    return run, found
+                    return run, found, None
                 pod_class = found.pod_class
                 # A pod with claims is reserved before the next one is placed. And a pod may have terms that its own
                 # profile ignores, but other profiles may read.
@@ -217,7 +235,41 @@ class CompiledLane:
                     run.append(pod_class)
                     break
             run.append(pod_class)
-        return run, None
+        return run, None, None
+
+    def _find_yielding_run(
+        self, pods: Sequence[PodInfo], highest: int
+    ) -> tuple[list[PodClass], CompiledClass | None, frozenset[int] | None]:
+        """Return what `_find_run` does, for leading pods that must leave the same rows (nodes) to nominated pods.
+
+        They are pods of which the general lane compares only the requests with what nominated pods leave of a node.
+        """
+        run: list[PodClass] = []
+        kept_from: dict[tuple[PodClass, int], frozenset[int] | None] = {}
+        kept: frozenset[int] | None = None
+        for pod in pods:
+            if pod.priority > highest or pod.uid in self._nominations.by_pod or pod.states_affinity:
+                break
+            found = self._classes.find(pod)
+            if found is None or found.terms is not None or self._classes.only_row >= 0 or found.ends_run or found.asks:
+                break
+            look = found.pod_class, pod.priority
+            if look not in kept_from:
+                request = self._room_asked(found, pod)
+                kept_from[look] = None if request is None else self._kept.from_pod(request, pod.priority)
+            rows = kept_from[look]
+            if rows is None or (run and rows != kept):
+                break
+            kept = rows
+            run.append(found.pod_class)
+        return run, None, kept
+
+    def _room_asked(self, found: CompiledClass, pod: PodInfo) -> PodRequest | None:
+        """Return what pods of a class need room for, if that alone decides how they yield to nominated pods."""
+        known = self._classes.room_asked
+        if found.pod_class not in known:
+            known[found.pod_class] = self._profiles[found.profile].algorithm.room_asked_for(pod)
+        return known[found.pod_class]
 
     def _find_limiting(self) -> list[tuple[str, LimitingPlugin]]:
         """Return the plugins that limit how many pods may be placed at once, with the names of their profiles."""
@@ -238,10 +290,12 @@ class CompiledLane:
             return run, alone
         return run[:admitted], None
 
-    def _place_run(self, run: list[PodClass]) -> tuple[array[int], array[int]]:
+    def _place_run(self, run: list[PodClass], *, yields: bool = False) -> tuple[array[int], array[int]]:
         """Place one pod for each of these pod classes, in order.
 
-        Returns, for the pods that got a node, the rows of the nodes and how many nodes were feasible.
+        `yields`: they must leave room to nominated pods; then a pod that comes to a node of theirs is the last one,
+        since there is less room beside them then. Returns, for the pods that got a node, the rows of the nodes and how
+        many nodes were feasible.
         """
         rows, feasible = array("i", [-1]) * len(run), array("i", [0]) * len(run)
         bits = None if self._first_on_tie else self._ties.ahead(len(run))
@@ -251,6 +305,8 @@ class CompiledLane:
             # Pods before the failing one are placed; the general lane decides that one, and reports its fault.
             placed = next((i for i, row in enumerate(rows) if row < 0), len(rows))
             self._log_fault(self._classes.of(run[min(placed, len(run) - 1)]), error)
+        if yields:
+            placed = self._end_at_nominated(run, rows, placed)
         del rows[placed:], feasible[placed:]
         if bits is not None:
             self._ties.use(placed - feasible.count(1))
@@ -258,6 +314,14 @@ class CompiledLane:
         if counted is not None and placed == len(run) and not self._recount(run[-1], rows[-1], counted):
             del rows[-1:], feasible[-1:]
         return rows, feasible
+
+    def _end_at_nominated(self, run: Sequence[PodClass], rows: Sequence[int], placed: int) -> int:
+        """Take back what was placed after the first pod that came to a row of nominated pods. Returns what is left."""
+        nominated = set(self._kept.rows())
+        left = next((at + 1 for at, row in enumerate(rows[:placed]) if row in nominated), placed)
+        for pod_class, row in zip(run[left:placed], rows[left:placed], strict=True):
+            self._table.columns.remove_pod(row, pod_class.request)
+        return left
 
     def _recount(self, pod_class: PodClass, row: int, counted: PodRequest) -> bool:
         """Count a placed pod with all that it requests. Returns False if that is too much: then it is not placed."""

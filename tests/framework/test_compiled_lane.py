@@ -121,12 +121,33 @@ def test_no_pods_are_no_placements(side: Side) -> None:
     assert len(side.lane.place([])) == 0
 
 
-def test_pods_above_those_that_are_expected_somewhere_need_not_yield_to_them(side: Side) -> None:
-    side.nominations.nominate(PodInfo(make_pod("waits").uid("waits").priority(5).obj()), "n1")
-    assert placed_by_lane(side, copies(1, make_pod("p").priority(5))) == 0
-    assert placed_by_lane(side, [*copies(2, make_pod("p").priority(6)), *copies(1)]) == 2
+def test_a_run_ends_where_pods_begin_that_must_leave_other_nodes_to_nominated_pods(side: Side) -> None:
+    side.nominations.nominate(PodInfo(make_pod("waits").uid("waits").priority(5).req(cpu=100).obj()), "n1")
+    above, below = make_pod("p").priority(6), make_pod("p").priority(5)
+    assert placed_by_lane(side, [*copies(2, above), *copies(1, below)]) == 2
+    assert placed_by_lane(side, [*copies(2, below), *copies(1, above)]) == 2
     side.nominations.remove("waits")
-    assert placed_by_lane(side, copies(2)) == 2
+    assert placed_by_lane(side, [*copies(2, below), *copies(1, above)]) == 3
+
+
+def test_pods_go_where_they_leave_nominated_pods_their_room() -> None:
+    side = Side(first_on_tie=True)
+    add_nodes(side, 2, cpu="4")
+    side.nominations.nominate(PodInfo(make_pod("waits").uid("waits").req(cpu=3).obj()), "n0")
+    assert placed_by_lane(side, copies(9)) >= 1
+    while placed_by_lane(side, copies(9)):
+        pass
+    found = {node.name: len(node.pods) for node in side.cache.table}
+    assert found == {"n0": 1, "n1": 4}
+
+
+def test_pods_of_which_more_than_requests_counts_beside_nominated_pods_are_for_the_general_lane(side: Side) -> None:
+    side.nominations.nominate(PodInfo(make_pod("waits").uid("waits").obj()), "n1")
+    assert placed_by_lane(side, copies(1, make_pod("p").host_port(80))) == 0
+    shy = make_pod("p").pod_anti_affinity(ZONE, {"app": "web"})
+    assert placed_by_lane(side, copies(1, shy)) == 0
+    side.nominations.nominate(PodInfo(make_pod("mine").uid("mine").obj()), "n1")
+    assert placed_by_lane(side, [make_pod("mine").uid("mine").obj()]) == 0
 
 
 def test_a_profile_that_samples_nodes_is_decided_in_the_general_lane() -> None:

@@ -198,7 +198,9 @@ class Plan:
 
     def nomination(self) -> None:
         """One comes, or is taken back."""
-        pod = make_pod("waits").uid("waits").priority(self.data.draw(st.sampled_from([0, 5, 20]))).req(cpu="2")
+        uid = self.data.draw(st.sampled_from(["waits", "waits-too"]))
+        pod = make_pod(uid).uid(uid).priority(self.data.draw(st.sampled_from([0, 5, 20])))
+        pod = pod.req(cpu=self.data.draw(st.sampled_from(["1", "2", "4"])))
         self.lanes.nominate(pod.obj(), self.data.draw(st.sampled_from(["", "", "n0", "n1", "gone"])))
 
 
