@@ -29,11 +29,14 @@ from kscheduler.gangs.promising_nodes import promising_nodes
 from kscheduler.gangs.registry import Registry, Stage, TrackedGang
 from kscheduler.gangs.room_to_come import RoomSearch, RoomToCome
 from kscheduler.gangs.stand_in import StandIn
+from kscheduler.gangs.topology_planner import fails_anywhere
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.snapshot.node_info import NodeInfo
 
 RENEWED_S = 60.0  # a reservation that is older is looked for anew when its gang fails again
 RETRY_S = 1.0  # until a gang is tried again that has all its room, since members were tried in another order
+S_PER_POD = 5e-6  # what a search costs for each pod on the nodes in question, whatever the machine
+PAUSE = 4.0  # times the cost of a search in vain, until the next one may begin for any gang without a reservation
 MOST_EXAMPLES = 8  # of members of different kinds, whose room is said to be free when a reservation ends
 
 
@@ -85,6 +88,7 @@ class Reservations:
         self._ended = ended
         self._failing: dict[GangKey, float] = {}  # gangs whose latest attempt failed -> since when they fail
         self._not_before: dict[GangKey, float] = {}  # gangs for which no room will come -> when it is looked for again
+        self._free_at = 0.0  # when the next search may begin
         self._freed: list[Pod] = []  # pods that look as if their nominations had just been removed
 
     # --- around an attempt ---
@@ -105,7 +109,7 @@ class Reservations:
         if left > 0:
             self._handle.retry(stand_in.pod_info, left)
             return None
-        if tracked.gang is None or tracked.gang.is_basic or not (plan.failed or plan.domains):
+        if tracked.gang is None or tracked.gang.is_basic or not (plan.failed or plan.domains) or fails_anywhere(plan):
             return None
         held = self.held
         if held is None or held.key != key:
@@ -113,6 +117,9 @@ class Reservations:
                 return None
             first = None if held is None else self._queue.stand_in(held.key)
             if first is not None and not self._queue.goes_before(stand_in, first):
+                return None
+            if now < self._free_at:
+                self._handle.retry(stand_in.pod_info, self._free_at - now)
                 return None
         elif self._is_up_to_date(held, tracked, stand_in, now):
             return None
@@ -134,6 +141,9 @@ class Reservations:
         key, now, held = stand_in.gang_key, self._clock.now(), self.held
         if found is None:
             self._not_before[key] = now + self.after_s
+            rows = [row for domain in plan.domains for row in domain.rows]
+            looked = sum(len(each.pods) for each in (*nodes, *map(self._handle.table.at, rows)))
+            self._free_at = now + PAUSE * S_PER_POD * looked
             if held is not None and held.key == key:
                 self._end(held, "released")
             return

@@ -98,7 +98,7 @@ class TopologyPlanner:
                 plan = self._planner.plan(members, least, within=candidate.domain.confinement)
                 if plan.fault is not None or plan.reaches(least):
                     return plan
-                if _fails_anywhere(plan):
+                if fails_anywhere(plan):
                     if least == missing:
                         return plan
                     plan.placed.undo()
@@ -112,7 +112,7 @@ class TopologyPlanner:
         by_room = sorted(found, key=lambda each: (not each.is_nominated, -each.most, each.domain.number))
         nearest = by_room[0].domain if best is None else best[1].domain
         plan = self._planner.plan(members, missing, within=nearest.confinement)
-        if plan.fault is not None or plan.reaches(missing) or _fails_anywhere(plan):
+        if plan.fault is not None or plan.reaches(missing) or fails_anywhere(plan):
             return plan
         plan.domains = [each.domain for each in by_room]
         if placed:
@@ -182,6 +182,6 @@ class TopologyPlanner:
         )
 
 
-def _fails_anywhere(plan: Plan) -> bool:
+def fails_anywhere(plan: Plan) -> bool:
     """Return whether all members that failed were rejected before any node was looked at, such as by their quota."""
     return bool(plan.failed) and all(each.rejection.diagnosis.pre_filter_message for each in plan.failed)

@@ -7,14 +7,18 @@ from functools import partial
 
 import pytest
 
-from kscheduler.api.pod_groups import POD_GROUP_LABEL
+from kscheduler.api.pod_groups import COSCHEDULING_GROUP, POD_GROUP_LABEL
+from kscheduler.config.load import parse_config
 from kscheduler.explain.explainer import Explainer, Leadership
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.explain.text import explanation_text, gangs_text
+from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.reservations import Reservations
 from kscheduler.scheduler import Options
 from kscheduler.testing.wrappers import make_node, make_pod
 from tests.scenarios.gangs import gang, members, near, reserving
+from tests.scenarios.quotas import CONFIG as QUOTAS
+from tests.scenarios.quotas import quota
 from tests.support.moving_families import moved
 from tests.support.world import World, in_virtual_time
 
@@ -234,3 +238,22 @@ async def test_a_gang_that_asks_for_one_zone_has_its_room_in_one() -> None:
         for i in (1, 3):
             world.cluster.delete_pod(f"default/old-{i}")
         await world.until(lambda: placed(world, "train") == 2)
+
+
+@in_virtual_time
+async def test_no_room_is_reserved_for_a_gang_that_its_quota_keeps_out() -> None:
+    args = "  pluginConfig: [{name: Coscheduling, args: {reserveAfterSeconds: 20}}]\n"
+    config = parse_config(QUOTAS + "    permit: {enabled: [{name: Coscheduling}]}\n" + args, "test")
+    async with World(config=config, expect_conditions=False) as world:
+        world.add_nodes(2)
+        world.cluster.create_object(quota("default", {"cpu": "4"}, {"cpu": "4"}))
+        add_gang(world, "train", 5, cpu=1)
+        await world.sleep(AFTER_S + 2)
+        world.cluster.create_object(gang("small", 2))
+        for pod in members("small", 2, 2):
+            world.add_pod(pod)
+        await world.until(lambda: has_nodes(world, "small"))
+        assert reservations_of(world).held is None
+        assert reservations_of(world).failing_s(GangKey(COSCHEDULING_GROUP, "default", "train"))
+        for i in range(5):
+            world.cluster.delete_pod(f"default/train-{i}")
