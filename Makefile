@@ -27,7 +27,7 @@ run_tests = $(if $(CHANGED),@$(run_changed),$(PYTEST) $(1))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help build dev debug demo demo-metrics demo-gangs demo-wasm guests new-plugin wasmer test hunt gang-faults gang-restarts parity parity-devices parity-gangs parity-queues test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean wheels chart docs man image image-lock release
+.PHONY: help build dev debug demo demo-metrics demo-gangs demo-wasm guests new-plugin wasmer test hunt gang-faults gang-restarts parity parity-devices parity-gangs parity-queues test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean wheels chart docs man image image-lock release release-pythons
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -171,6 +171,9 @@ image: dev ## build the image without a container engine, for x86-64 and arm64, 
 
 release: dev ## build all that is published into dist/VERSION, and check it: VERSION=1.2.0 (what `make image` and `make wheels` need)
 	$(BIN)/python -m deploy.release.release $(VERSION)
+
+release-pythons: dev ## unpack the promised Pythons that this machine lacks, for x86-64 and arm64, below /opt (needs Debian's apt and dpkg)
+	$(BIN)/python -m deploy.release.pythons
 
 image-lock: dev ## choose the newest versions of Debian's packages in the image
 	$(BIN)/python -m deploy.release.debian

@@ -34,14 +34,19 @@ def run(root: Path, config: Mapping[str, Any], *command: str) -> subprocess.Comp
     return _run([str(shutil.which("unshare")), "--mount", "--net", "--ipc", "--uts", *into], environment)
 
 
-def run_emulated(root: Path, machine: str, python: str, *command: str) -> subprocess.CompletedProcess[str]:
-    """Run kscheduler of an image for another kind of machine, with this machine's user and file system.
+def run_emulated(
+    root: Path, machine: str, python: str, *command: str, packages: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run kscheduler for another kind of machine, with this machine's user and file system.
 
-    QEMU's user emulation (`emulator`) must be installed. `python` is the image's version of it.
+    QEMU's user emulation (`emulator`) must be installed. `root` is an unpacked image, or has Python of the version
+    `python` with its libraries; then `packages` is the folder where kscheduler is installed.
     """
     root = root.absolute()
-    packages = root / f"opt/kscheduler/lib/python{python}/site-packages"
+    packages = packages or root / f"opt/kscheduler/lib/python{python}/site-packages"
     environment = {"PYTHONHOME": str(root / "usr"), "PYTHONPATH": str(packages), "PYTHONDONTWRITEBYTECODE": "1"}
+    # Not the user's home, where the program would keep compiled plugins.
+    environment |= {"HOME": str(packages.parent), "PATH": os.defpath}
     program = [str(emulator(machine)), "-L", str(root), str(root / f"usr/bin/python{python}")]
     # Not in the current folder, where -m would look first: it may be the sources.
     return _run([*program, "-m", "kscheduler", *command], environment, root)

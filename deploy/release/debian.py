@@ -151,11 +151,11 @@ def base(machine: str, pins: Sequence[Pin], kept: Path = KEPT) -> FileTree:
     for pin in pins:
         if pin.machine == machine:
             package = fetch(pin, kept)
-            there = _run(["dpkg-deb", "--field", str(package), "Version"]).decode().strip()
+            there = run_tool(["dpkg-deb", "--field", str(package), "Version"]).decode().strip()
             if there != pin.version:
                 raise BuildError(f"{LOCK.name}: expected {pin.name} {there}, as the package says, got {pin.version}")
-            tree.add_tar(_run(["dpkg-deb", "--fsys-tarfile", str(package)]), _wanted(pin.name))
-            tree.add(f"var/lib/dpkg/status.d/{pin.name}", File(_run(["dpkg-deb", "--field", str(package)])))
+            tree.add_tar(run_tool(["dpkg-deb", "--fsys-tarfile", str(package)]), _wanted(pin.name))
+            tree.add(f"var/lib/dpkg/status.d/{pin.name}", File(run_tool(["dpkg-deb", "--field", str(package)])))
     for path, text in ACCOUNTS.items():
         tree.add(path, File(text.encode()))
     _add_certificates(tree)
@@ -195,7 +195,7 @@ def fetch(pin: Pin, kept: Path = KEPT) -> Path:
         # In a folder of its own, since another process may download the same.
         with tempfile.TemporaryDirectory(dir=kept) as folder:
             into, expected = Path(folder) / path.name, pin.digest.replace("sha256", "SHA256")
-            _run([_apt_helper(), "download-file", f"{_mirrors()[archive]}/{below}", str(into), expected])
+            run_tool([_apt_helper(), "download-file", f"{mirrors()[archive]}/{below}", str(into), expected])
             into.replace(path)
     except BuildError as error:
         if "404" not in str(error):
@@ -211,10 +211,10 @@ def _apt_helper() -> str:
     return helper
 
 
-def _mirrors() -> dict[str, str]:
+def mirrors() -> dict[str, str]:
     """Return the addresses of Debian's archives: what the environment names, or what apt uses here."""
     given = os.environ.get("DEBIAN_MIRROR", "")
-    sites = _run(["apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages"]).decode().split()
+    sites = run_tool(["apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages"]).decode().split()
     main = given or next((site.rstrip("/") for site in sites if site.rstrip("/").endswith("/debian")), "")
     if not main:
         raise BuildError("apt has no source of Debian here: name a mirror in DEBIAN_MIRROR")
@@ -226,30 +226,35 @@ def _mirrors() -> dict[str, str]:
 
 def choose() -> Iterator[Pin]:
     """Yield the newest version of each package for each kind of machine, from lists that Debian's key has signed."""
-    mirrors = _mirrors()
+    sites = mirrors()
     for machine, of_debian in MACHINES.items():
         with tempfile.TemporaryDirectory() as work:
-            apt = ["apt-get", "--quiet=2", *_options(Path(work), mirrors, of_debian)]
-            _run([*apt, "update"])
-            printed = _run([*apt, "--print-uris", "download", *PACKAGES]).decode()
+            apt = ["apt-get", "--quiet=2", *_options(Path(work), sites, of_debian)]
+            run_tool([*apt, "update"])
+            printed = run_tool([*apt, "--print-uris", "download", *PACKAGES]).decode()
         # apt names the file that it would write after package, version with its epoch, and architecture.
         found = re.findall(r"^'([^']+)' [^_\s]+_([^_\s]+)_\S+ \d+ SHA256:([0-9a-f]{64})$", printed, re.MULTILINE)
         for address, version, digest in found:
-            archive = next(name for name, mirror in mirrors.items() if address.startswith(f"{mirror}/"))
-            path = unquote(address.removeprefix(mirrors[archive]))
+            archive = next(name for name, mirror in sites.items() if address.startswith(f"{mirror}/"))
+            path = unquote(address.removeprefix(sites[archive]))
             yield Pin(machine, f"{archive}{path}", f"sha256:{digest}", unquote(version))
 
 
-def _options(work: Path, mirrors: dict[str, str], of_debian: str) -> list[str]:
+def _options(work: Path, sites: dict[str, str], of_debian: str) -> list[str]:
+    about = f"[signed-by={KEYS} arch={of_debian}]"
+    sources = [
+        f"deb {about} {sites['debian']} {SUITE} main",
+        f"deb {about} {sites['debian']} {SUITE}-updates main",
+        f"deb {about} {sites['debian-security']} {SUITE}-security main",
+    ]
+    return apt_options(work, sources, of_debian)
+
+
+def apt_options(work: Path, sources: Sequence[str], of_debian: str) -> list[str]:
+    """Return options by which apt looks at these sources alone, and keeps what it knows in the folder `work`."""
     (work / "lists/partial").mkdir(parents=True)
     (work / "archives/partial").mkdir(parents=True)
     (work / "status").touch()
-    about = f"[signed-by={KEYS} arch={of_debian}]"
-    sources = [
-        f"deb {about} {mirrors['debian']} {SUITE} main",
-        f"deb {about} {mirrors['debian']} {SUITE}-updates main",
-        f"deb {about} {mirrors['debian-security']} {SUITE}-security main",
-    ]
     (work / "sources.list").write_text("\n".join([*sources, ""]), encoding="utf-8")
     settings = {
         "APT::Architecture": of_debian,
@@ -277,7 +282,7 @@ def write_lock(pins: Sequence[Pin], path: Path = LOCK) -> None:
     path.write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
-def _run(command: Sequence[str]) -> bytes:
+def run_tool(command: Sequence[str]) -> bytes:
     try:
         done = subprocess.run(command, capture_output=True, check=False)
     except FileNotFoundError:

@@ -27,7 +27,7 @@ from deploy.release.file_tree import EXECUTABLE, SHARED_FOLDER, File, FileTree, 
 from deploy.release.oci import Document, Layer
 from deploy.release.sbom import BUILD_ONLY, LOCK
 from deploy.release.source import REPOSITORY, BuildError, epoch_of, revision_of
-from deploy.release.targets import ARCHITECTURES, GLIBC
+from deploy.release.targets import ARCHITECTURES, pip_options
 
 HOME = "opt/kscheduler"  # the virtual environment, as in the Dockerfile
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # of the base, as of Debian's images
@@ -143,11 +143,8 @@ def download(machine: str, python: str, kept: Path = REPOSITORY / "build/image/w
     into = kept / f"{machine}-{python}"
     into.mkdir(parents=True, exist_ok=True)
     lock = "".join(_installed((REPOSITORY / LOCK).read_text(encoding="utf-8"), python))
-    tags = [f"--platform=manylinux_2_{minor}_{machine}" for minor in range(GLIBC[1], 16, -1)]
-    tags += [f"--platform={old}_{machine}" for old in ("manylinux2014", "manylinux2010", "manylinux1")]
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    command += ["--only-binary=:all:", "--require-hashes", f"--python-version={python}", "--implementation=cp", *tags]
-    command += [f"--find-links={into}", "--requirement"]
+    command += ["--require-hashes", *pip_options(python, machine), f"--find-links={into}", "--requirement"]
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / LOCK).write_text(lock, encoding="utf-8")
         command += [str(Path(folder) / LOCK), f"--dest={folder}"]

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from deploy.release import chart, checksums, container, image, oci, versions, wheels
-from deploy.release.installed import Installation, check_version, try_out
+from deploy.release.installed import Emulated, Installation, check_version, try_out, try_plugin
 from deploy.release.sbom import write_sbom
 from deploy.release.source import REPOSITORY, BuildError, copied, epoch_of, revision_of
-from deploy.release.targets import ARCHITECTURES, Target, find_interpreter, promised
+from deploy.release.targets import ARCHITECTURES, Target, find_emulated, find_interpreter, promised
 
 
 class NotHere(Exception):
@@ -40,9 +40,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="deploy.release.release", description="Build a release and check it.")
     parser.add_argument("version", help="such as 1.2.0")
     parser.add_argument("--into", type=Path, help="the folder of what is built, which is emptied (dist/VERSION)")
+    parser.add_argument("--check", action="store_true", help="check what is there, and build nothing")
     options = parser.parse_args(argv)
     into = (options.into or REPOSITORY / "dist" / options.version).absolute()
-    return run([*preparations(options.version), *builds(options.version, into), *checks(options.version, into)])
+    building = [] if options.check else builds(options.version, into)
+    return run([*preparations(options.version), *building, *checks(options.version, into)])
 
 
 def run(steps: Iterable[Step], say: Callable[[str], None] = print) -> int:
@@ -161,15 +163,39 @@ def check_sdist(version: str, into: Path) -> str:
 
 
 def check_wheel(version: str, wheel: Path, python: str) -> str:
-    if not wheel.name.endswith(f"_{platform.machine()}.whl"):
-        raise NotHere(f"this machine is {platform.machine()}")
-    found = find_interpreter(python)
-    if found is None:
-        raise NotHere(f"no CPython {python}")
+    machine = next((one for one in ARCHITECTURES if wheel.name.endswith(f"_{one}.whl")), "")
     with tempfile.TemporaryDirectory() as folder:
+        if machine != platform.machine():
+            return _check_emulated_wheel(version, wheel, Emulated(Path(folder), *_emulated(python, machine), python))
+        found = find_interpreter(python)
+        if found is None:
+            raise NotHere(f"no CPython {python}")
         installation = Installation(Path(folder), found.executable)
         took = installation.install(wheel)
-        return f"installed in {took:.0f} s, and simulated in {try_out(installation, version):.1f} s"
+        simulated = try_out(installation, version)
+        installation.install(wheel, extra="wasm")
+        plugin = try_plugin(installation)
+    return f"installed in {took:.0f} s, simulated in {simulated:.1f} s, and ran a plugin in {plugin:.1f} s"
+
+
+def _emulated(python: str, machine: str) -> tuple[Path, str]:
+    """Return the folder of this Python and its kind of machine. Raises NotHere if it cannot be run here."""
+    _need_emulator(machine)
+    root = find_emulated(python, machine)
+    if root is None:
+        raise NotHere(f"no CPython {python} of {machine} is below /opt (`make release-pythons` unpacks Debian's)")
+    return root, machine
+
+
+def _check_emulated_wheel(version: str, wheel: Path, installation: Emulated) -> str:
+    took = installation.install(wheel, extra="wasm")
+    simulated, plugin = try_out(installation, version), try_plugin(installation)
+    return f"installed in {took:.0f} s; emulated, it simulated in {simulated:.1f} s and ran a plugin in {plugin:.1f} s"
+
+
+def _need_emulator(machine: str) -> None:
+    if container.emulator(machine) is None:
+        raise NotHere(f"this machine is {platform.machine()}, and QEMU's qemu-{machine}-static is not installed")
 
 
 def check_image(version: str, into: Path, machine: str) -> str:
@@ -197,8 +223,7 @@ def check_image(version: str, into: Path, machine: str) -> str:
 
 
 def _check_emulated(version: str, root: Path, machine: str) -> str:
-    if container.emulator(machine) is None:
-        raise NotHere(f"this machine is {platform.machine()}, and QEMU's qemu-{machine}-static is not installed")
+    _need_emulator(machine)
     done = container.run_emulated(root, machine, image.python_version(), "version")
     check_version(version, done.stdout + done.stderr)
     return f"{done.stdout.strip()}, emulated"

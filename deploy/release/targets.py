@@ -79,6 +79,12 @@ def find_interpreter(version: str) -> Interpreter | None:
     return None
 
 
+def find_emulated(version: str, architecture: str, below: Path = Path("/opt")) -> Path | None:
+    """Return the folder of a CPython for another kind of machine, with its libraries: /opt/python3.11-aarch64."""
+    folder = below / f"python{version}-{architecture}"
+    return folder if (folder / f"usr/bin/python{version}").is_file() else None
+
+
 def own_pyconfig(include: Path, pyconfig: Path) -> Path:
     """Return the pyconfig.h of this kind of machine, where Debian's only includes it by its path below usr/include."""
     name = f"{platform.machine()}-linux-gnu/{include.name}/pyconfig.h"
@@ -93,6 +99,14 @@ def _places(version: str) -> Iterator[str]:
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     yield from map(str, sorted(pyenv.glob(f"versions/{version}.*/bin/python{version}")))
     yield from map(str, Path("/opt").glob(f"python{version}/usr/bin/python{version}"))
+
+
+def pip_options(version: str, architecture: str) -> list[str]:
+    """Return the options by which pip takes wheels for this CPython and kind of machine, whatever runs pip."""
+    tags = [f"manylinux_2_{minor}" for minor in range(GLIBC[1], 16, -1)]
+    tags += ["manylinux2014", "manylinux2010", "manylinux1"]
+    platforms = [f"--platform={tag}_{architecture}" for tag in tags]
+    return ["--only-binary=:all:", f"--python-version={version}", "--implementation=cp", *platforms]
 
 
 def copy_headers(interpreter: Interpreter, into: Path) -> Path:

@@ -115,8 +115,8 @@ def test_a_version_that_is_not_the_packages_own_is_an_error(tmp_path: Path) -> N
 def test_the_version_that_apt_chooses_has_its_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     mirror = "http://mirror/debian"
     printed = f"'{mirror}/pool/z/zlib1g_1.3%2bx_amd64.deb' zlib1g_1%3a1.3+x_amd64.deb 9 SHA256:{'0' * 64}\n"
-    monkeypatch.setattr(debian, "_mirrors", lambda: {"debian": mirror, "debian-security": f"{mirror}-security"})
-    monkeypatch.setattr(debian, "_run", lambda command: printed.encode() if "--print-uris" in command else b"")
+    monkeypatch.setattr(debian, "mirrors", lambda: {"debian": mirror, "debian-security": f"{mirror}-security"})
+    monkeypatch.setattr(debian, "run_tool", lambda command: printed.encode() if "--print-uris" in command else b"")
     pin = next(debian.choose())
     assert pin == Pin("x86_64", "debian/pool/z/zlib1g_1.3+x_amd64.deb", f"sha256:{'0' * 64}", "1:1.3+x")
 
@@ -137,9 +137,9 @@ def test_a_package_that_was_changed_is_downloaded_again_and_not_used(
         asked.append(command)
         raise BuildError("E: Failed to fetch: 404  Not Found")
 
-    monkeypatch.setattr(debian, "_run", refuse)
+    monkeypatch.setattr(debian, "run_tool", refuse)
     monkeypatch.setattr(debian, "_apt_helper", lambda: "apt-helper")
-    monkeypatch.setattr(debian, "_mirrors", lambda: {"debian": "http://mirror/debian"})
+    monkeypatch.setattr(debian, "mirrors", lambda: {"debian": "http://mirror/debian"})
     with pytest.raises(NotOnMirror, match=r"pool/zlib1g_1_amd64.deb is not on Debian's mirror; `make image-lock`"):
         debian.fetch(pin, tmp_path)
     (command,) = asked

@@ -101,9 +101,60 @@ def test_a_release_has_a_wheel_for_each_python_and_machine_and_five_other_files(
         release.check_files("1.2.0", tmp_path)
 
 
-def test_a_wheel_for_another_machine_is_not_run(tmp_path: Path) -> None:
-    with pytest.raises(NotHere, match="this machine is"):
-        release.check_wheel("1", tmp_path / "kscheduler-1-cp313-cp313-manylinux_2_28_riscv64.whl", "3.13")
+@pytest.mark.parametrize(
+    ("emulator", "folder", "said"),
+    [(None, None, "qemu-aarch64-static is not installed"), ("qemu", None, "no CPython 3.14 of aarch64 is below /opt")],
+)
+def test_a_wheel_for_another_machine_needs_an_emulator_and_its_python(
+    emulator: str | None, folder: Path | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr(release.container, "emulator", lambda _: emulator)
+    monkeypatch.setattr(release, "find_emulated", lambda *_: folder)
+    with pytest.raises(NotHere, match=said):
+        release.check_wheel("1.2.0", tmp_path / release.wheel_name("1.2.0", "3.14", "aarch64"), "3.14")
+
+
+def test_a_wheel_for_another_machine_is_installed_and_run_emulated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: list[list[str]] = []
+    environments: list[dict[str, str]] = []
+
+    def pip(command: list[str]) -> str:
+        commands.append(command)
+        return ""
+
+    def emulated(command: list[str], environment: dict[str, str], _: Path) -> subprocess.CompletedProcess[str]:
+        commands.append(command)
+        environments.append(environment)
+        printed = {
+            "version": "kscheduler 1.2.0 (CPython 3.14.8, compiled kernels)",
+            "simulate": "placed 500 of 500 pods (100.00 %)",
+            "plugin": "pod default/train-1 goes to node-1 (4 of 4 nodes fit)",
+        }
+        return subprocess.CompletedProcess(command, 0, printed[command[6]], "")
+
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr(release.container, "emulator", lambda _: "qemu")
+    monkeypatch.setattr(release.container, "_run", emulated)
+    monkeypatch.setattr(release, "find_emulated", lambda *_: tmp_path / "python3.14-aarch64")
+    monkeypatch.setattr("deploy.release.installed.check", pip)
+    wheel = tmp_path / release.wheel_name("1.2.0", "3.14", "aarch64")
+    assert re.search("emulated, it simulated in .* and ran a plugin", release.check_wheel("1.2.0", wheel, "3.14"))
+    assert "--python-version=3.14" in commands[0]
+    assert commands[0][-1] == f"{wheel}[wasm]"
+    python = tmp_path / "python3.14-aarch64/usr/bin/python3.14"
+    assert commands[1] == ["qemu", "-L", str(python.parents[2]), str(python), "-m", "kscheduler", "version"]
+    assert environments[0]["PYTHONPATH"].endswith("/site-packages")
+
+
+def test_what_is_there_can_be_checked_without_building_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(release, "preparations", lambda _: [Step("before", fine)])
+    monkeypatch.setattr(release, "builds", lambda *_: [Step("build", broken, needed=True)])
+    monkeypatch.setattr(release, "checks", lambda *_: [Step("check", fine)])
+    assert release.main(["1.2.0", "--into", str(tmp_path)]) == 1
+    assert release.main(["1.2.0", "--into", str(tmp_path), "--check"]) == 0
 
 
 def test_the_chart_is_packed_as_helm_packs_it_and_the_same_each_time(tmp_path: Path) -> None:

@@ -9,7 +9,17 @@ from pathlib import Path
 
 from packaging.tags import sys_tags
 
-from deploy.release.targets import Interpreter, Target, copy_headers, find_interpreter, own_pyconfig, promised, targets
+from deploy.release.targets import (
+    Interpreter,
+    Target,
+    copy_headers,
+    find_emulated,
+    find_interpreter,
+    own_pyconfig,
+    pip_options,
+    promised,
+    targets,
+)
 
 RUNNING = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -53,3 +63,18 @@ def test_a_header_that_only_includes_that_of_each_machine_is_not_taken(tmp_path:
     (tmp_path / name).write_text("#define SIZEOF_LONG 8")
     assert own_pyconfig(include, include / "pyconfig.h") == tmp_path / name
     assert own_pyconfig(include, tmp_path / name) == tmp_path / name
+
+
+def test_a_python_for_another_machine_is_found_by_its_folder(tmp_path: Path) -> None:
+    program = tmp_path / "python3.14-aarch64/usr/bin/python3.14"
+    program.parent.mkdir(parents=True)
+    assert find_emulated("3.14", "aarch64", tmp_path) is None
+    program.touch()
+    assert find_emulated("3.14", "aarch64", tmp_path) == tmp_path / "python3.14-aarch64"
+
+
+def test_pip_is_told_every_kind_of_wheel_that_the_oldest_c_library_runs() -> None:
+    options = pip_options("3.14", "aarch64")
+    assert options[:3] == ["--only-binary=:all:", "--python-version=3.14", "--implementation=cp"]
+    assert options[3:5] == ["--platform=manylinux_2_28_aarch64", "--platform=manylinux_2_27_aarch64"]
+    assert options[-1] == "--platform=manylinux1_aarch64"
