@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-import zstandard
 
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.input.decoding import json_decoder
+from kscheduler.record.compression import zstandard
 from kscheduler.record.entries import FORMAT, AnyEntry, End, Header, Mark, Readable
 
 MAX_LINE_BYTES = 32 << 20  # far more than the 1.5 MiB that etcd allows an object
@@ -117,7 +117,7 @@ class RecordReader:
     def _line(self) -> bytes:
         try:
             line = self._lines.readline(MAX_LINE_BYTES)
-        except zstandard.ZstdError:
+        except zstandard().ZstdError:
             if not self._number:
                 raise ConfigError(f"{self.path}: expected a file compressed with zstd, this is none") from None
             raise ConfigError(f"{self.path}: damaged after line {self._number}") from None
@@ -145,7 +145,7 @@ class _Decompressed(io.RawIOBase):
 
     def __init__(self, file: io.BufferedReader) -> None:
         self._file = file
-        self._decompressor = zstandard.ZstdDecompressor().decompressobj(read_across_frames=True)
+        self._decompressor = zstandard().ZstdDecompressor().decompressobj(read_across_frames=True)
         self._held = memoryview(b"")  # decompressed, and not handed out yet
 
     def readable(self) -> bool:
