@@ -204,6 +204,9 @@ def _compile(system: Path, folder: Path, python: str) -> None:
     command += ["-m", "compileall", "-q", "-r", "40"]
     command += ["--invalidation-mode", "unchecked-hash", "-s", str(folder), "-p", "/", str(folder)]
     variables = {"PYTHONHOME": str(system / "usr"), "PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8"}
+    # Otherwise a process would find bytecode of its own library, or not, depending on how far the one beside it is.
+    # Which of the two it was can be seen in what it compiles, such as functools.
+    variables["PYTHONDONTWRITEBYTECODE"] = "1"
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise BuildError(f"bytecode: exit code {done.returncode}\n{(done.stdout + done.stderr)[-4000:]}")

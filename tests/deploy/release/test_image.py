@@ -8,6 +8,7 @@ import platform
 import posixpath
 import py_compile
 import re
+import subprocess
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -184,6 +185,22 @@ def test_bytecode_does_not_depend_on_the_folder_in_which_it_is_made(monkeypatch:
         made.append(tree.tar(0))
     assert made[0] == made[1]
     assert b"b.cpython-" in made[0]
+
+
+def test_what_compiles_bytecode_does_not_keep_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python writes functools another way if its own library was read from bytecode, which others may write."""
+    environments: list[dict[str, str]] = []
+
+    def run(command: list[str], *, env: dict[str, str], **_: object) -> subprocess.CompletedProcess[str]:
+        environments.append(env)
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    (tmp_path / "usr/lib64").mkdir(parents=True)
+    (tmp_path / "usr/lib64/ld-linux-x86-64.so.2").touch()
+    (tmp_path / "usr/lib/x86_64-linux-gnu").mkdir(parents=True)
+    monkeypatch.setattr(subprocess, "run", run)
+    image._compile(tmp_path, tmp_path, "3.13")
+    assert [one["PYTHONDONTWRITEBYTECODE"] for one in environments] == ["1"]
 
 
 def _paths(made: Image) -> set[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.release import chart, checksums, release
+from deploy.release import chart, checksums, container, release
 from deploy.release.release import NotHere, Step
 from deploy.release.source import REPOSITORY, BuildError
 from deploy.release.targets import promised
@@ -109,7 +109,7 @@ def test_a_wheel_for_another_machine_needs_an_emulator_and_its_python(
     emulator: str | None, folder: Path | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
-    monkeypatch.setattr(release.container, "emulator", lambda _: emulator)
+    monkeypatch.setattr(container, "emulator", lambda _: emulator)
     monkeypatch.setattr(release, "find_emulated", lambda *_: folder)
     with pytest.raises(NotHere, match=said):
         release.check_wheel("1.2.0", tmp_path / release.wheel_name("1.2.0", "3.14", "aarch64"), "3.14")
@@ -136,8 +136,8 @@ def test_a_wheel_for_another_machine_is_installed_and_run_emulated(
         return subprocess.CompletedProcess(command, 0, printed[command[6]], "")
 
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
-    monkeypatch.setattr(release.container, "emulator", lambda _: "qemu")
-    monkeypatch.setattr(release.container, "_run", emulated)
+    monkeypatch.setattr(container, "emulator", lambda _: "qemu")
+    monkeypatch.setattr(container, "_run", emulated)
     monkeypatch.setattr(release, "find_emulated", lambda *_: tmp_path / "python3.14-aarch64")
     monkeypatch.setattr("deploy.release.installed.check", pip)
     wheel = tmp_path / release.wheel_name("1.2.0", "3.14", "aarch64")
