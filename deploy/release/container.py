@@ -47,6 +47,10 @@ def run_emulated(
     environment = {"PYTHONHOME": str(root / "usr"), "PYTHONPATH": str(packages), "PYTHONDONTWRITEBYTECODE": "1"}
     # Not the user's home, where the program would keep compiled plugins.
     environment |= {"HOME": str(packages.parent), "PATH": os.defpath}
+    if not packages.is_relative_to(root):
+        # An emulated Python takes minutes to compile what it imports: once is enough.
+        del environment["PYTHONDONTWRITEBYTECODE"]
+        environment["PYTHONPYCACHEPREFIX"] = str(packages.parent / "bytecode")
     program = [str(emulator(machine)), "-L", str(root), str(root / f"usr/bin/python{python}")]
     # Not in the current folder, where -m would look first: it may be the sources.
     return _run([*program, "-m", "kscheduler", *command], environment, root)

@@ -69,7 +69,7 @@ class Emulated:
         """Install a wheel; return the seconds that it took."""
         start = time.monotonic()
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        command += ["--target", str(self._packages), *pip_options(self._python, self._machine)]
+        command += ["--no-compile", "--target", str(self._packages), *pip_options(self._python, self._machine)]
         check([*command, f"{wheel}[{extra}]" if extra else str(wheel)])
         return time.monotonic() - start
 
