@@ -13,9 +13,10 @@ from kscheduler.testing.controlplane.patience import eventually
 
 
 @contextmanager
-def recording(kubeconfig: Path, out: Path) -> Iterator[list[str]]:
-    """Run `kscheduler record` until the block ends. The list then has what it printed."""
+def recording(kubeconfig: Path, out: Path, *flags: str) -> Iterator[list[str]]:
+    """Run `kscheduler record` with these flags until the block ends. The list then has what it printed."""
     command = [sys.executable, "-m", "kscheduler", "record", "--out", str(out), "--kubeconfig", str(kubeconfig)]
+    command += flags
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     printed: list[str] = []
     try:

@@ -21,7 +21,8 @@ def commands(text: str) -> list[tuple[str, list[str]]]:
 
 def printed_by(command: str, folder: Path) -> list[str]:
     """The lines that a command prints, and after them its error message; progress is left out."""
-    printed = run(f"$ {{ {command.removeprefix('$ ')}; }} 2>stderr.txt", folder)
+    # The brace stands on a line of its own, since a comment may end the command.
+    printed = run(f"$ {{ {command.removeprefix('$ ')}\n$ }} 2>stderr.txt", folder)
     errors = [line for line in (folder / "stderr.txt").read_text().splitlines() if ": error: " in line]
     return [line.rstrip() for line in (*printed.splitlines(), *errors)]
 

@@ -21,7 +21,10 @@ RUN_ELSEWHERE = {
 # Those whose commands are run here, of the site and of the repository.
 ALL = {**OWN, **{source: text for source, text in TAKEN_TEXTS.items() if source not in RUN_ELSEWHERE}}
 # Pages with blocks that another test runs on a control plane.
-ON_CLUSTERS = {"start/replace.md": "tests/controlplane/test_replacement.py"}
+ON_CLUSTERS = {
+    "SIMULATION.md": "tests/controlplane/test_simulation_guide.py",
+    "start/replace.md": "tests/controlplane/test_replacement.py",
+}
 
 
 def runnable(page: str) -> list[Block]:
@@ -52,6 +55,11 @@ def test_the_commands_of_a_page_print_what_it_shows(page: str, tmp_path: Path) -
         elif block in runnable(page):
             for command, shown in commands(block.text):
                 check(shown, printed_by(command, tmp_path), command)
+
+
+def test_a_comment_behind_a_command_is_not_run(tmp_path: Path) -> None:
+    assert printed_by("$ echo a      # for a", tmp_path) == ["a"]
+    assert printed_by("$ echo 'a  # b'", tmp_path) == ["a  # b"]
 
 
 def test_a_line_that_is_not_printed_is_found() -> None:
