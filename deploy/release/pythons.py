@@ -68,6 +68,7 @@ def unpack(version: str, architecture: str, below: Path = OPT) -> Path:
             (folder / name).symlink_to(f"usr/{name}")
     if own:
         start_with_own_libraries(folder, version, architecture)
+        link_headers(folder, version, architecture)
     return folder
 
 
@@ -92,6 +93,14 @@ def start_with_own_libraries(folder: Path, version: str, architecture: str) -> N
         _START.format(libraries=libraries, loader=loader, triplet=triplet, program=real), encoding="utf-8"
     )
     program.chmod(0o755)
+
+
+def link_headers(folder: Path, version: str, architecture: str) -> None:
+    """Let the headers be found from each other: Debian's pyconfig.h includes another of the machine's kind."""
+    of_machine = f"{architecture}-linux-gnu"
+    link = folder / f"usr/include/python{version}" / of_machine
+    link.unlink(missing_ok=True)
+    link.symlink_to(f"../{of_machine}")
 
 
 if __name__ == "__main__":

@@ -63,3 +63,14 @@ def test_an_interpreter_starts_with_the_libraries_beside_it(tmp_path: Path) -> N
     done = subprocess.run([link, "-c", "x y"], capture_output=True, text=True, check=True)
     expected = f"--argv0 {link} --library-path {libraries}:/usr/lib/x86_64-linux-gnu {program}.debian -c x y\n"
     assert done.stdout == expected
+
+
+def test_the_headers_find_the_one_of_the_machine(tmp_path: Path) -> None:
+    headers = tmp_path / "usr/include/python3.14"
+    headers.mkdir(parents=True)
+    of_machine = tmp_path / "usr/include/x86_64-linux-gnu/python3.14/pyconfig.h"
+    of_machine.parent.mkdir(parents=True)
+    of_machine.write_text("#define OF_MACHINE 1")
+    for _ in range(2):  # unpacked again
+        pythons.link_headers(tmp_path, "3.14", "x86_64")
+    assert (headers / "x86_64-linux-gnu/python3.14/pyconfig.h").read_text() == "#define OF_MACHINE 1"
