@@ -91,6 +91,13 @@ def scheduler_of(workspace: Workspace, name: str) -> str:
     return str(workspace.pod(name)["spec"]["schedulerName"])
 
 
+def reporters(workspace: Workspace) -> dict[str, str]:
+    """Return pod -> the scheduler that reported its binding."""
+    events = f"/apis/events.k8s.io/v1/namespaces/{workspace.namespace}/events"
+    found = workspace.api.list_all(events, fieldSelector="reason=Scheduled")
+    return {event["regarding"]["name"]: event["reportingController"] for event in found}
+
+
 class Answers(socketserver.ThreadingTCPServer):
     """A Prometheus that knows the load of one node, or fails."""
 
@@ -162,11 +169,8 @@ def test_pods_of_one_namespace_go_to_another_scheduler_and_all_others_stay(routi
         workspace.create_pod("routed")
         assert scheduler_of(workspace, "routed") == "kscheduler"
         eventually(lambda: "routed" in workspace.bindings(), "it is placed by the profile it was given")
-        reported = workspace.api.list_all(
-            f"/apis/events.k8s.io/v1/namespaces/{workspace.namespace}/events", fieldSelector="reason=Scheduled"
-        )
-        by_pod = {event["regarding"]["name"]: event["reportingController"] for event in reported}
-        assert by_pod["routed"] == "kscheduler"
+        eventually(lambda: "routed" in reporters(workspace), "its Event is written")
+        assert reporters(workspace)["routed"] == "kscheduler"
         routed = [line for line in scheduler.get("/metrics").splitlines() if line.startswith("kscheduler_routed")]
         [line] = routed
         assert line.startswith('kscheduler_routed_pods_total{rule="namespaces-with-label"} ')

@@ -37,10 +37,15 @@ _KINDS = {each.kind: each for each in _RESOURCES}
 
 
 def small_plans() -> dict[str, Plan]:
-    """Return the plans of all cases without claims for devices, by name, in their smallest size."""
+    """Return the plans of all cases without claims for devices and PodGroups, by name, in their smallest size."""
     suite = Suite()
     plans = {case.name: suite.plan(case.name, "small") for case in suite.cases}
-    return {name: plan for name, plan in plans.items() if not plan.needs_claims}
+    return {name: plan for name, plan in plans.items() if not (plan.needs_claims or has_groups(plan))}
+
+
+def has_groups(plan: Plan) -> bool:
+    """Whether pods belong to PodGroups."""
+    return any(template.kind == "PodGroup" for template in plan.templates.values())
 
 
 class SuiteScenario:
