@@ -320,7 +320,8 @@ def test_its_rights_suffice_for_all_it_does(stage: Stage, case_of: Callable[[Sta
         reported = trial.events(STUCK, "FailedScheduling")
         assert {event["reportingController"] for event in reported} == {case.scheduler_name}
         assert max(event["series"]["count"] for event in reported if event.get("series")) >= 2
-        assert verify(stage.api, trial.namespace).problems == [f"{trial.namespace}/{STUCK} is not bound"]
+        only = [f"{trial.namespace}/{STUCK} is not bound"]
+        eventually(lambda: verify(stage.api, trial.namespace).problems == only, "the others have one Event each")
         assert trial.end() == 0
         assert trial.holder() == "", "the lease is released"
         assert trial.refused() == []
