@@ -81,12 +81,9 @@ class KubernetesPreemption:
         that had a node in this attempt, although there were too few. `plan`: plans them; None: the planner does.
         """
         # 1. Is there an earlier preemption to wait for?
-        shown = {queued.uid: queued.pod_info.pod.status.nominated_node_name for queued in members}
-        if self._executor.is_running(face.uid):  # the statuses may not show it yet
-            known = self._handle.nominations
-            return Status(Code.SUCCESS, (ONGOING,)), {uid: known.node_of(uid) or name for uid, name in shown.items()}
-        if self._is_ongoing(set(shown.values()), priority):
-            return Status(Code.SUCCESS, (ONGOING,)), shown
+        nominated = {queued.uid: self._planner.nomination_of(queued) for queued in members}  # statuses may lack it yet
+        if self._executor.is_running(face.uid) or self._is_ongoing(set(nominated.values()), priority):
+            return Status(Code.SUCCESS, (ONGOING,)), nominated
         # 2. All units of lower priority leave.
         for uid in placed:
             self._handle.nominations.remove(uid)  # as kube-scheduler does when it assumes a pod, even for a trial

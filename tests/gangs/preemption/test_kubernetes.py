@@ -68,6 +68,20 @@ def test_an_earlier_preemption_is_waited_for_with_the_nominations_of_the_pods_st
     assert nominations == {"uid-train-0": "n0", "uid-train-1": ""}
 
 
+def test_an_earlier_preemption_is_waited_for_before_the_statuses_show_its_nominations() -> None:
+    cluster = Cluster(2)
+    ending = make_pod("old").req(cpu=4).priority(1).terminating()
+    cluster.place(ending.condition("DisruptionTarget", "True", "PreemptionByScheduler"), "n0")
+    cluster.place(low("other", cpu=4), "n1")
+    cluster.set_gang("train", 1, priority=HIGH)
+    members = cluster.members(1, make_pod("x").req(cpu=2).priority(HIGH))
+    cluster.nominations.nominate(members[0].pod_info, "n0")
+    answer = preempt(cluster, members, 1, HIGH)
+    assert not isinstance(answer, InVain)
+    assert answer[1] == {"uid-train-0": "n0"}
+    assert cluster.executor.victims == ()
+
+
 def test_the_priority_of_its_group_counts_for_a_victim() -> None:
     cluster = Cluster(1)
     cluster.set_gang("batch", 1, priority=HIGH)
