@@ -90,7 +90,7 @@ class CompiledLane:
         self._nominations = handle.nominations
         self._kept = RowsKept(handle.table, handle.nominations)
         self._within: bytes | None = None  # to which all placements are confined by the caller
-        self._confined_to: tuple[bytes | None, frozenset[int], int] = (None, NONE, 0)  # what the placer was last told
+        self._confined_to: tuple[bytes | None, frozenset[int], int] = (None, NONE, 0)  # the placer's confinement
         self._limiting = self._find_limiting()
         self.is_broken = False  # it has met a fault: nobody is placed by it any more
 

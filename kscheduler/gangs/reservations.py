@@ -33,7 +33,7 @@ from kscheduler.gangs.topology_planner import fails_anywhere
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.snapshot.node_info import NodeInfo
 
-RENEWED_S = 60.0  # a reservation that is older is looked for anew when its gang fails again
+RENEWED_S = 60.0  # if its gang fails again after that, the nodes of a reservation are chosen again
 RETRY_S = 1.0  # until a gang is tried again that has all its room, since members were tried in another order
 S_PER_POD = 5e-6  # what a search costs for each pod on the nodes in question, whatever the machine
 PAUSE = 4.0  # times the cost of a search in vain, until the next one may begin for any gang without a reservation

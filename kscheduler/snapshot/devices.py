@@ -52,7 +52,7 @@ class Devices:
         self.claims: dict[str, ResourceClaim] = {}  # namespace/name -> newest version, which may be assumed; to read
         self._reported: dict[str, ResourceClaim] = {}  # the same keys -> as the watch reported it last
         self.accepts_groups = release.has_group_claims  # may claims be those of PodGroups?
-        self.groups: dict[str, PodGroup] = {}  # namespace/name -> PodGroup, if so; whoever watches them writes here
+        self.groups: dict[str, PodGroup] = {}  # namespace/name -> PodGroup; filled by the watch of PodGroups if so
         self._in_flight: dict[str, _InFlight] = {}  # claim uid -> allocation
         self._special: dict[str, dict[str, None]] = {}  # pod uid -> keys of the claims for its extended resources
         self._use = DeviceUse(by_shares=release.has("DRAConsumableCapacity"))

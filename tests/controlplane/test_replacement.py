@@ -101,7 +101,7 @@ def folder(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def explained(cluster: Cluster, command: str, folder: Path) -> bool:
-    """Whether the pod's decision has details, which a scheduler on a busy machine leaves out; then it comes anew."""
+    """Whether the pod's decision has details. A busy scheduler leaves them out; then the pod is created again."""
     printed = "\n".join(printed_by(command, folder))
     if "the scheduler was busy" in printed:
         pod = cluster.api.get(LARGE)
