@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
+from kscheduler._fast import COMPILED
 from kscheduler.testing.controlplane import HarnessError
 from perf.ratios import ratios_of, write_ratios
 from perf.result_table import whole_table
@@ -42,6 +43,8 @@ def main(argv: Sequence[str] | None = None, run: Run | None = None) -> int:
     except WorkloadError as error:
         print(f"perf.workloads: error: {error}", file=sys.stderr)
         return 2
+    if not COMPILED:
+        print("perf.workloads: warning: the kernels are not compiled; `make build` compiles them", file=sys.stderr)
     started = now()
     comparisons: list[Comparison] = []
 

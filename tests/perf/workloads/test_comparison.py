@@ -77,6 +77,15 @@ def test_another_target_is_first_every_round() -> None:
     assert comparison.is_complete
 
 
+@pytest.mark.parametrize("are_compiled", [True, False])
+def test_a_run_says_that_the_kernels_are_not_compiled(
+    are_compiled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("perf.workloads.__main__.COMPILED", are_compiled)
+    assert main(arguments(tmp_path), FakeRuns()) == 0
+    assert ("the kernels are not compiled" in capsys.readouterr().err) is not are_compiled
+
+
 def test_complete_comparison_prints_a_table_and_writes_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments(tmp_path), FakeRuns()) == 0
     shown = capsys.readouterr().out
