@@ -149,7 +149,11 @@ def queue_text(document: Mapping[str, Any], now: float) -> str:
         turn = "" if row["position"] is None else str(row["position"])
         waits = _seconds(now - row["since"])
         rows.append([row["pool"], turn, row["pod"], str(row["priority"]), str(row["attempts"]), waits, _why(row, now)])
-    lines = [counts, *(_table(rows) if len(rows) > 1 else ["no pod waits"])]
+    lines = [counts]
+    if len(rows) > 1:
+        lines += _table(rows)
+    elif document["all"]:
+        lines.append("no pod waits")
     left_out = sum(document["counts"].values()) - len(document["rows"])
     if not document["all"]:
         lines.append("only pods of namespaces in which you may list pods are shown")

@@ -94,9 +94,13 @@ def test_the_queue_is_printed_in_its_order_with_reasons() -> None:
 
 def test_who_sees_a_part_of_the_queue_is_told_so() -> None:
     assert queue_text({**QUEUE, "all": False, "rows": []}, NOW).splitlines()[1:] == [
-        "no pod waits",
         "only pods of namespaces in which you may list pods are shown",
     ]
+
+
+def test_an_empty_queue_is_said_to_be_empty() -> None:
+    empty = {**QUEUE, "counts": {"active": 0}, "rows": []}
+    assert queue_text(empty, NOW).splitlines() == ["0 active", "no pod waits"]
 
 
 def test_nodes_are_printed_with_what_is_allocated_of_what_is_allocatable() -> None:

@@ -23,6 +23,8 @@ ALL = {**OWN, **{source: text for source, text in TAKEN_TEXTS.items() if source 
 # Pages with blocks that another test runs on a control plane.
 ON_CLUSTERS = {
     "SIMULATION.md": "tests/controlplane/test_simulation_guide.py",
+    "operations/observe.md": "tests/controlplane/test_first_trial.py",
+    "start/beside.md": "tests/controlplane/test_first_trial.py",
     "start/replace.md": "tests/controlplane/test_replacement.py",
 }
 
