@@ -21,7 +21,14 @@ _SWITCHABLE: Final = {
     "VolumeLimitScaling",
 }
 SWITCHABLE_1_36: Final = frozenset(_SWITCHABLE | {"DRADeviceTaintRules", "GangScheduling"})
-SWITCHABLE_1_37: Final = frozenset(_SWITCHABLE | {"DRADeviceCompatibilityGroups", "TopologyAwareWorkloadScheduling"})
+SWITCHABLE_1_37: Final = frozenset(
+    _SWITCHABLE
+    | {
+        "DRADeviceCompatibilityGroups",
+        "PodGroupPreemptionPolicy",
+        "TopologyAwareWorkloadScheduling",
+    }
+)
 
 
 class FeatureGate(NamedTuple):

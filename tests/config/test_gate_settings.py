@@ -43,6 +43,14 @@ def test_an_implemented_gate_is_switched(release: Release, value: bool) -> None:
         assert warnings == ()
 
 
+def test_a_gate_that_one_release_alone_has_is_switched_there() -> None:
+    changed, warnings = with_settings(RELEASE_1_37, {"PodGroupPreemptionPolicy": True})
+    assert changed.has("PodGroupPreemptionPolicy")
+    assert warnings == ()
+    with pytest.raises(ConfigError, match=r"^unrecognized feature gate: PodGroupPreemptionPolicy$"):
+        with_settings(RELEASE_1_36, {"PodGroupPreemptionPolicy": True})
+
+
 def test_a_gate_may_be_implemented_in_one_release_alone() -> None:
     settings = {"TopologyAwareWorkloadScheduling": True}
     changed, warnings = with_settings(RELEASE_1_37, settings)

@@ -54,22 +54,22 @@ class Gangs:
         kubeconfig = write_kubeconfig(self._folder / "kubeconfig", credentials)
         return KScheduler(control_plane, kubeconfig=kubeconfig, configuration=configuration, extra_flags=flags)
 
-    def create(self, name: str, least: int) -> None:
+    def create(self, name: str, least: int, **spec: object) -> None:
         body: Object = {"apiVersion": self._version, "kind": "PodGroup", "metadata": {"name": name}}
         if self._version.startswith("scheduling.x-k8s.io"):
             body["spec"] = {"minMember": least}
         else:
-            body["spec"] = {"schedulingPolicy": {"gang": {"minCount": least}}}
+            body["spec"] = {"schedulingPolicy": {"gang": {"minCount": least}}, **spec}
         self.workspace.api.create(self._path, body)
 
-    def add(self, name: str, *numbers: int) -> None:
+    def add(self, name: str, *numbers: int, **spec: object) -> None:
         for number in numbers:
             requests = {"cpu": "2", "memory": "100Mi"}
             if self._version.startswith("scheduling.x-k8s.io"):
                 made = workload.pod(f"{name}-{number}", requests=requests, labels={LABEL: name})
             else:
-                group = {"podGroupName": name}
-                made = workload.pod(f"{name}-{number}", requests=requests, spec={"schedulingGroup": group})
+                spec["schedulingGroup"] = {"podGroupName": name}
+                made = workload.pod(f"{name}-{number}", requests=requests, spec=spec)
             self.workspace.create(made)
 
     def bound(self, name: str) -> int:
@@ -103,7 +103,7 @@ class Gangs:
         for pod in pods:
             for each in pod.get("status", {}).get("conditions", ()):
                 if each["type"] == "PodScheduled" and each["status"] == "False":
-                    group = pod["spec"]["schedulingGroup"]["podGroupName"]
+                    group = pod["spec"].get("schedulingGroup", {}).get("podGroupName", "")
                     rejections.append((group, each["reason"], each.get("message", "")))
         conditions = {
             group["metadata"]["name"]: [
@@ -127,8 +127,9 @@ def coscheduling(workspace: Workspace, tmp_path: Path) -> Iterator[Gangs]:
 
 
 @contextlib.contextmanager
-def kubernetes_groups(release: str, folder: Path) -> Iterator[Gangs]:
-    flags = (f"--feature-gates={GATES_OF[release]}", f"--runtime-config={API_OF[release]}=true")
+def kubernetes_groups(release: str, folder: Path, more_gates: str = "") -> Iterator[Gangs]:
+    """Serve PodGroups. `more_gates`: of the apiserver, beside those that it needs for that, such as ",Name=true"."""
+    flags = (f"--feature-gates={GATES_OF[release]}{more_gates}", f"--runtime-config={API_OF[release]}=true")
     with ControlPlane(ApiserverOptions(extra_flags=flags), release=release) as control_plane:
         workspace = Workspace(control_plane)
         yield Gangs(workspace, API_OF[release], folder)
@@ -284,25 +285,77 @@ def three_groups(gangs: Gangs) -> Outcome:
     return gangs.outcome()
 
 
-def test_the_same_becomes_of_groups_as_with_kube_scheduler(tmp_path: Path) -> None:
-    gates = f"--feature-gates={GATES_OF['1.37']}"
+def with_both(folder: Path, play: Callable[[Gangs], Outcome], more_gates: str = "") -> Outcome:
+    """Play on a control plane of 1.37 with kube-scheduler, and on one with ours; both must end alike."""
+    gates = f"--feature-gates={GATES_OF['1.37']}{more_gates}"
     outcomes = []
     for side in ("theirs", "ours"):
-        folder = tmp_path / side
-        folder.mkdir()
-        with kubernetes_groups("1.37", folder) as gangs:
+        (folder / side).mkdir()
+        with kubernetes_groups("1.37", folder / side, more_gates) as gangs:
             if side == "ours":
                 gangs.start(flags=(gates,))
             else:
                 KubeScheduler(gangs.workspace.control_plane, extra_flags=(gates,))
-            outcomes.append(three_groups(gangs))
+            outcomes.append(play(gangs))
     theirs, ours = outcomes
     assert ours == theirs
+    return ours
+
+
+POLICY_OF = {"modest": "Never", "eager": "PreemptLowerPriority"}  # of a class of priority
+WITH_POLICIES = (  # group, its class, and that of its pods
+    ("modest", "modest", "modest"),
+    ("torn", "eager", "modest"),
+    ("eager", "eager", "eager"),
+)
+
+
+def groups_with_policies(gangs: Gangs) -> Outcome:
+    """Play groups that would have to evict pods: one that may not, one whose pods disagree, and one that evicts."""
+    workspace = gangs.workspace
+    workspace.api.apply(
+        *(
+            {
+                "apiVersion": "scheduling.k8s.io/v1",
+                "kind": "PriorityClass",
+                "metadata": {"name": name},
+                "value": 100,
+                "preemptionPolicy": policy,
+            }
+            for name, policy in POLICY_OF.items()
+        )
+    )
+    workspace.create_nodes(2)
+    for number in range(4):
+        workspace.create_pod(f"low-{number}", requests={"cpu": "2"}, spec={"terminationGracePeriodSeconds": 0})
+    eventually(lambda: len(workspace.bindings()) == 4, "the nodes are full")
+    for name, of_group, of_pods in WITH_POLICIES:
+        # The apiserver refuses a PodGroup that leaves its policy out and has a class with another than the default.
+        gangs.create(name, 2, priorityClassName=of_group, preemptionPolicy=POLICY_OF[of_group])
+        gangs.add(name, 0, 1, priorityClassName=of_pods)
+        eventually(functools.partial(gangs.is_decided, name), f"the group {name} is decided")
+    eventually(lambda: gangs.bound("eager") == 2, "pods are evicted for the last group")
+    eventually(lambda: len(gangs.outcome().rejections) == 4, "each pod of the other groups says why")
+    return gangs.outcome()
+
+
+def test_the_same_becomes_of_groups_as_with_kube_scheduler(tmp_path: Path) -> None:
+    ours = with_both(tmp_path, three_groups)
     assert {name: each[0]["status"] for name, each in ours.conditions.items()} == {
         "whole": "True",
         "partly": "True",
         "none": "False",
     }
+
+
+def test_the_same_becomes_of_groups_with_preemption_policies_as_with_kube_scheduler(tmp_path: Path) -> None:
+    ours = with_both(tmp_path, groups_with_policies, ",PodGroupPreemptionPolicy=true")
+    assert {name: each[0]["reason"] for name, each in ours.conditions.items()} == {
+        "modest": "Unschedulable",
+        "torn": "SchedulerError",
+        "eager": "Scheduled",
+    }
+    assert {"torn", "modest"} == {name for name, _, _ in ours.rejections}
 
 
 def test_a_pod_that_names_a_group_is_bound_by_itself_while_the_gate_is_off(tmp_path: Path) -> None:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kscheduler.testing.controlplane import ensure
-from tests.parity.generate_gangs import GATES, PLACEMENTS, GangCase
+from tests.parity.generate_gangs import GangCase, gates_of
 from tests.parity.oracle import Answer, Ganged
 from tests.parity.oracle_process import OracleProcess
 from tests.parity.ours_gangs import decide_gang
 
 
-def gang_oracle(release: str, *, has_placements: bool = False) -> OracleProcess[GangCase, Answer]:
-    """The oracle of a release, with the gates on. It is built if it has not been."""
+def gang_oracle(release: str, more_gates: Sequence[str] = ()) -> OracleProcess[GangCase, Answer]:
+    """The oracle of a release, with the gates of groups on, and more. It is built if it has not been."""
     binary = ensure(["oracle"], release).path("oracle")
-    gates = ",".join(
-        f"{name}={str(is_on).lower()}" for name, is_on in (PLACEMENTS if has_placements else GATES)[release].items()
-    )
+    gates = ",".join(f"{name}={str(is_on).lower()}" for name, is_on in gates_of(release, more_gates).items())
     return OracleProcess(binary, Answer, (f"--feature-gates={gates}",))
 
 

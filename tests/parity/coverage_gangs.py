@@ -11,10 +11,20 @@ import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 
-from kscheduler.gangs.texts import NO_PLACEMENTS, WAITS_FOR_MINIMUM, WAITS_FOR_ROOM
+from kscheduler.gangs.texts import NEVER_PREEMPTS, NO_PLACEMENTS, WAITS_FOR_MINIMUM, WAITS_FOR_ROOM
 from tests.parity.compare_gangs import gang_differences, gang_oracle
-from tests.parity.generate_gangs import EVICTING, NEWEST, GangCase, generate_gang, generate_placed_gang
+from tests.parity.generate_gangs import (
+    EVICTING,
+    NEWEST,
+    PLACEMENTS,
+    POLICIES,
+    GangCase,
+    generate_gang,
+    generate_gang_with_policy,
+    generate_placed_gang,
+)
 from tests.parity.oracle import Answer, Ganged
 from tests.support.releases import CHOSEN
 from tests.support.seeds import first_seed
@@ -49,12 +59,25 @@ WITH_PLACEMENTS = (
     "no node has the label",
     "the domain of placed pods is unknown",
 )
+WITH_POLICIES = (
+    "scheduled whole",
+    "pods are evicted",
+    "the group may not preempt",
+    "refused since policies differ",
+)
+OF_GATES: dict[tuple[str, ...], tuple[str, ...]] = {PLACEMENTS: WITH_PLACEMENTS, POLICIES: WITH_POLICIES}
 REJECTED_BESIDE = ("pod group is unschedulable, minCount", "pod group is unschedulable, waiting for minCount")
 
 
+GENERATORS: dict[tuple[str, ...], Callable[[int, float], GangCase]] = {
+    PLACEMENTS: generate_placed_gang,
+    POLICIES: generate_gang_with_policy,
+}
+
+
 class GangCoverage:
-    def __init__(self, release: str = NEWEST, *, has_placements: bool = False) -> None:
-        self.expected = WITH_PLACEMENTS if has_placements else EXPECTED[release]
+    def __init__(self, release: str = NEWEST, more_gates: tuple[str, ...] = ()) -> None:
+        self.expected = OF_GATES[more_gates] if more_gates else EXPECTED[release]
         self.met: Counter[str] = Counter()
 
     def add(self, case: GangCase, answer: Answer) -> None:
@@ -90,6 +113,10 @@ class GangCoverage:
             "no node has the label": any(NO_PLACEMENTS in text for text in texts),
             "the domain of placed pods is unknown": any("cannot determine domain" in text for text in texts),
         }
+        met |= {
+            "the group may not preempt": any(NEVER_PREEMPTS in text for text in texts),
+            "refused since policies differ": any("the pod group's preemption policy" in text for text in texts),
+        }
         self.met.update(name for name, is_met in met.items() if is_met)
 
     def missing(self) -> list[str]:
@@ -113,17 +140,20 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=first_seed())
     parser.add_argument("--evicting", type=float, default=EVICTING, help="in how many of all cases pods can be evicted")
     parser.add_argument("--release", choices=sorted(EXPECTED), default=os.environ.get(CHOSEN) or NEWEST)
-    parser.add_argument("--placements", action="store_true", help="groups ask for one domain of nodes, with 1.37")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--placements", action="store_true", help="groups ask for one domain of nodes, with 1.37")
+    only.add_argument("--policies", action="store_true", help="groups state a preemption policy, with 1.37")
     asked = parser.parse_args()
     logging.disable(logging.ERROR)  # of faults that kube-scheduler has, too
     seeds = range(asked.seed, asked.seed + asked.cases)
-    if asked.placements:
+    more_gates = PLACEMENTS if asked.placements else POLICIES if asked.policies else ()
+    if more_gates:
         asked.release = NEWEST
-        cases = (generate_placed_gang(seed, asked.evicting) for seed in seeds)
+        cases = (GENERATORS[more_gates](seed, asked.evicting) for seed in seeds)
     else:
         cases = (generate_gang(seed, asked.evicting, asked.release) for seed in seeds)
-    oracle = gang_oracle(asked.release, has_placements=asked.placements)
-    coverage = GangCoverage(asked.release, has_placements=asked.placements)
+    oracle = gang_oracle(asked.release, more_gates)
+    coverage = GangCoverage(asked.release, more_gates)
     different, began = 0, time.monotonic()
     for case, answer in oracle.answers(cases):
         coverage.add(case, answer)

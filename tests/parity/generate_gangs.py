@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kscheduler.framework.plugins.registry import IN_TREE
@@ -22,7 +23,8 @@ from tests.parity.words import HOSTNAME, NAMESPACES, REGION, ZONE, often, pick
 GANG = "gang"  # the mode
 NEWEST = "1.37"
 GATES = {"1.36": {"GenericWorkload": True, "GangScheduling": True}, "1.37": {"GenericWorkload": True}}
-PLACEMENTS = {NEWEST: {**GATES[NEWEST], "TopologyAwareWorkloadScheduling": True}}
+# Gates of the newest release that some cases have on as well.
+PLACEMENTS, POLICIES = ("TopologyAwareWorkloadScheduling",), ("PodGroupPreemptionPolicy",)
 CONDITIONS = {"1.36": "PodGroupScheduled", "1.37": "PodGroupInitiallyScheduled"}
 NAME = "train"
 CONFIGURATIONS = 50  # that cases take turns with, since reading one takes longer than a decision
@@ -35,11 +37,11 @@ class GangCase(Case):
     """`pending` are the pods of the first group that wait, in the order in which they come."""
 
     pod_groups: list[Object] = field(default_factory=list)
-    has_placements: bool = False  # the gate is on that lets groups ask for one domain of nodes
+    more_gates: tuple[str, ...] = ()  # that are on beside those of all groups
 
     @property
     def gates(self) -> dict[str, bool]:
-        return (PLACEMENTS if self.has_placements else GATES)[self.release]
+        return gates_of(self.release, self.more_gates)
 
     def request(self) -> bytes:
         asked = {"mode": self.mode, "config": json.dumps(self.config), "cluster": self.cluster}
@@ -50,6 +52,10 @@ class GangCase(Case):
 
     def __str__(self) -> str:
         return f"{Case.__str__(self)}\nof the groups\n{json.dumps(self.pod_groups, indent=1)}"
+
+
+def gates_of(release: str, more: Sequence[str] = ()) -> dict[str, bool]:
+    return {**GATES[release], **dict.fromkeys(more, True)}
 
 
 def generate_gang(seed: int, evicting: float = EVICTING, release: str = NEWEST) -> GangCase:
@@ -106,7 +112,7 @@ def generate_gang(seed: int, evicting: float = EVICTING, release: str = NEWEST) 
 def generate_placed_gang(seed: int, evicting: float = EVICTING) -> GangCase:
     """The case of a seed with the gate of topology constraints: most groups have one."""
     case, rng = generate_gang(seed, evicting), random.Random(f"{seed}/topology")
-    case.has_placements = True
+    case.more_gates = PLACEMENTS
     if not case.pod_groups or often(rng, 0.15):
         return case
     key = pick(rng, (ZONE, ZONE, "rack", "rack", REGION, HOSTNAME, "nowhere"))
@@ -116,6 +122,25 @@ def generate_placed_gang(seed: int, evicting: float = EVICTING) -> GangCase:
             if key in (ZONE, "rack") and often(rng, 0.9):
                 node["metadata"]["labels"][key] = pick(rng, ("1", "2"))
     _gather(rng, case, key)
+    return case
+
+
+def generate_gang_with_policy(seed: int, evicting: float = EVICTING) -> GangCase:
+    """The case of a seed with the gate by which groups state a preemption policy; mostly that of all their pods."""
+    case, rng = generate_gang(seed, evicting), random.Random(f"{seed}/policy")
+    case.more_gates = POLICIES
+    for group in case.pod_groups:
+        policy = pick(rng, (None, "Never", "PreemptLowerPriority", "PreemptLowerPriority"))
+        if policy is not None:
+            group["spec"]["preemptionPolicy"] = policy
+        name, namespace = group["metadata"]["name"], group["metadata"]["namespace"]
+        agrees = often(rng, 0.9)
+        for pod in (*case.pending, *case.cluster["pods"]):
+            of_group = pod["spec"].get("schedulingGroup", {}).get("podGroupName") == name
+            if of_group and pod["metadata"]["namespace"] == namespace and agrees:
+                pod["spec"].pop("preemptionPolicy", None)
+                if policy is not None:
+                    pod["spec"]["preemptionPolicy"] = policy
     return case
 
 

@@ -61,7 +61,7 @@ from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from tests.cycle.bench import Events
 from tests.parity.detours import read_node, read_pod
-from tests.parity.generate_gangs import GangCase
+from tests.parity.generate_gangs import PLACEMENTS, GangCase
 from tests.parity.oracle import Ganged, GroupCondition, Member
 from tests.parity.ours import fill_around
 from tests.parity.ours_devices import NotedClaimWrites, Ticks
@@ -201,7 +201,7 @@ class _World:
         preemption = _Preemption(self._cache, self._registry, planner, handle, executor)
         preemption.turn = functools.partial(ties.turn_to, {**taken, **again})
         placements = None
-        if case.has_placements:
+        if set(PLACEMENTS) <= set(case.more_gates):
             plugins, index = placement_plugins(config), DomainIndex(self._cache.table)
             placements = Placements(planner, index, frameworks, plugins, functools.partial(_choose, chosen))
         self._batch.gangs = KubernetesGangCycle(

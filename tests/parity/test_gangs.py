@@ -13,7 +13,15 @@ import pytest
 
 from tests.parity.compare_gangs import gang_differences, gang_oracle
 from tests.parity.coverage_gangs import GangCoverage
-from tests.parity.generate_gangs import NEWEST, GangCase, generate_gang, generate_placed_gang
+from tests.parity.generate_gangs import (
+    NEWEST,
+    PLACEMENTS,
+    POLICIES,
+    GangCase,
+    generate_gang,
+    generate_gang_with_policy,
+    generate_placed_gang,
+)
 from tests.parity.oracle import Answer
 from tests.parity.oracle_process import OracleProcess
 from tests.parity.trial import try_all
@@ -42,12 +50,22 @@ def test_groups_on_fixed_seeds_are_decided_as_by_kube_scheduler(oracle: tuple[st
     try_all(running, cases, gang_differences, GangCoverage(release))
 
 
+OF_NEWEST = pytest.mark.skipif(NEWEST not in releases_to_test(), reason=f"compared with {NEWEST} only")
+
+
+@OF_NEWEST
 def test_groups_that_ask_for_one_domain_are_decided_as_by_kube_scheduler() -> None:
-    if NEWEST not in releases_to_test():
-        pytest.skip(f"placements of groups are compared with {NEWEST}")
-    running = gang_oracle(NEWEST, has_placements=True)
+    running = gang_oracle(NEWEST, PLACEMENTS)
     cases = (generate_placed_gang(seed) for seed in [*FIXED_SEEDS, *SEEDS])
-    try_all(running, cases, gang_differences, GangCoverage(NEWEST, has_placements=True))
+    try_all(running, cases, gang_differences, GangCoverage(NEWEST, PLACEMENTS))
+    running.close()
+
+
+@OF_NEWEST
+def test_groups_that_state_a_preemption_policy_are_decided_as_by_kube_scheduler() -> None:
+    running = gang_oracle(NEWEST, POLICIES)
+    cases = (generate_gang_with_policy(seed) for seed in [*FIXED_SEEDS, *SEEDS])
+    try_all(running, cases, gang_differences, GangCoverage(NEWEST, POLICIES))
     running.close()
 
 
