@@ -25,7 +25,14 @@ from kscheduler.api.devices import (
 )
 from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.objects import MetricPolicyObject, Node, Pod, PolicyObject, TASPolicyObject
-from kscheduler.api.pod_groups import COSCHEDULING_GROUP, KUBERNETES_GROUP, CoschedulingPodGroup, PodGroup
+from kscheduler.api.pod_groups import (
+    COSCHEDULING_GROUP,
+    KUBERNETES_GROUP,
+    AnyPodGroup,
+    CompositePodGroup,
+    CoschedulingPodGroup,
+    PodGroup,
+)
 from kscheduler.api.resources import node_allocatable
 from kscheduler.api.share_queues import KaiQueueObject, QueueObject, ShareQueueObject
 from kscheduler.api.storage import (
@@ -72,6 +79,8 @@ _POD_GROUPS: dict[tuple[str, str], type[Any]] = {  # (apiVersion, kind) -> struc
     (f"{COSCHEDULING_GROUP}/v1alpha1", "PodGroup"): CoschedulingPodGroup,
     (f"{KUBERNETES_GROUP}/v1alpha2", "PodGroup"): PodGroup,
     (f"{KUBERNETES_GROUP}/v1beta1", "PodGroup"): PodGroup,
+    (f"{KUBERNETES_GROUP}/v1alpha3", "PodGroup"): PodGroup,
+    (f"{KUBERNETES_GROUP}/v1alpha3", "CompositePodGroup"): CompositePodGroup,
 }
 
 _QUOTA = ("scheduling.x-k8s.io/v1alpha1", "ElasticQuota")
@@ -90,7 +99,7 @@ class Manifests:
     policies: tuple[PolicyObject, ...] = ()  # in the order of the file
     devices: tuple[DeviceObject, ...] = ()  # in the order of the file
     quotas: tuple[ElasticQuota, ...] = ()  # in the order of the file; their amounts are not read here
-    pod_groups: tuple[PodGroup | CoschedulingPodGroup, ...] = ()  # in the order of the file
+    pod_groups: tuple[AnyPodGroup, ...] = ()  # in the order of the file
     queues: tuple[ShareQueueObject, ...] = ()  # in the order of the file
 
 
@@ -110,7 +119,7 @@ def load_manifests(path: str | Path) -> Manifests:
     policies: list[PolicyObject] = []
     devices: list[DeviceObject] = []
     quotas: list[ElasticQuota] = []
-    pod_groups: list[PodGroup | CoschedulingPodGroup] = []
+    pod_groups: list[AnyPodGroup] = []
     queues: list[ShareQueueObject] = []
     others: Counter[str] = Counter()
     for found in _objects(Path(path)):

@@ -12,6 +12,7 @@ from kscheduler.api.objects import APIStruct, NamespacedObject, QuantityMap
 # --- scheduling.k8s.io ------------------------------------------------------------------------------------------
 
 KUBERNETES_GROUP = "scheduling.k8s.io"
+MAX_TREE_DEPTH = 4  # levels of groups, the PodGroups included
 # Values of disruptionMode in v1alpha2, where it is a text.
 DISRUPTION_POD, DISRUPTION_POD_GROUP = "Pod", "PodGroup"
 # Types of conditions of a PodGroup's status.
@@ -152,6 +153,9 @@ class CoschedulingPodGroupStatus(APIStruct, frozen=True):
 class CoschedulingPodGroup(NamespacedObject, frozen=True):
     spec: CoschedulingPodGroupSpec = CoschedulingPodGroupSpec()
     status: CoschedulingPodGroupStatus = CoschedulingPodGroupStatus()
+
+
+AnyPodGroup = PodGroup | CompositePodGroup | CoschedulingPodGroup
 
 
 class GroupPodStatus(APIStruct, frozen=True):

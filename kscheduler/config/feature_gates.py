@@ -24,6 +24,7 @@ SWITCHABLE_1_36: Final = frozenset(_SWITCHABLE | {"DRADeviceTaintRules", "GangSc
 SWITCHABLE_1_37: Final = frozenset(
     _SWITCHABLE
     | {
+        "CompositePodGroup",
         "DRADeviceCompatibilityGroups",
         "PodGroupPreemptionPolicy",
         "TopologyAwareWorkloadScheduling",

@@ -103,6 +103,12 @@ class Release:
         return all(map(self.has, self.gang_gates))
 
     @property
+    def nests_pod_groups(self) -> bool:
+        """Whether a PodGroup is scheduled with the composite group that it names, which needs two more gates."""
+        gates = "CompositePodGroup", "TopologyAwareWorkloadScheduling", *self.gang_gates
+        return all(map(self.has, gates))
+
+    @property
     def has_group_claims(self) -> bool:
         """Whether a PodGroup can have claims of its own, which are reserved for it and not for its pods."""
         return self.has("DRAWorkloadResourceClaims") and self.schedules_pod_groups

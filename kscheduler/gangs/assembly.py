@@ -25,6 +25,7 @@ from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAULT_PREEMPTION
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status, unresolvable
+from kscheduler.gangs.composites import Composites
 from kscheduler.gangs.domains import DomainIndex
 from kscheduler.gangs.doors import COSCHEDULING_DOOR, KUBERNETES_DOOR, Doors, open_doors
 from kscheduler.gangs.explain import GangExplainer
@@ -191,11 +192,13 @@ class GangParts:
             batch.gangs = MemberwiseCycle(*parts, **around)
         elif follows:
             self.queue.gate = executor.gate
+            placements = self._placements(planner, profiles) if rules.heeds_topology else None
             batch.gangs = KubernetesGangCycle(
                 *parts,
                 release=self._release,
                 group_preemption=KubernetesPreemption(cache, self.registry, planner, handle, executor),
-                placements=self._placements(planner, profiles) if rules.heeds_topology else None,
+                placements=placements,
+                composites=None if placements is None else Composites(planner, placements),
                 **around,
             )
         else:

@@ -26,6 +26,16 @@ class Domain:
         self._table_rows = table_rows
         self._confinement: Confinement | None = None
 
+    def within(self, other: Domain) -> Domain | None:
+        """Return the part of this domain that is in another one; None if there is none."""
+        inside = other.confinement
+        rows = [row for row in self.rows if inside.has(row)]
+        if not rows:
+            return None
+        part = Domain(self.number, self.name, self.label, self._table_rows)
+        part.rows = rows
+        return part
+
     @property
     def confinement(self) -> Confinement:
         if self._confinement is None:

@@ -19,15 +19,17 @@ from kscheduler.api.pod_groups import (
     POD_GROUP_LABEL,
     TOPOLOGY_PREFERRED,
     TOPOLOGY_REQUIRED,
+    CompositePodGroup,
     CoschedulingPodGroup,
     DisruptionMode,
     Empty,
     PodGroup,
+    PodGroupConstraints,
 )
 from kscheduler.api.quantity import parse_milli
 from kscheduler.config.releases import Release
 from kscheduler.errors import DecodeError
-from kscheduler.gangs.gang import Disruption, Gang, GangKey, Topology
+from kscheduler.gangs.gang import COMPOSITE_API, Disruption, Gang, GangKey, Topology
 from kscheduler.input.names import is_qualified_name
 
 MAX_INT32 = (1 << 31) - 1
@@ -62,12 +64,6 @@ def gang_of_pod_group(group: PodGroup) -> Gang:
     _check_choice(POLICY_PATH, basic=policy.basic, gang=policy.gang)
     least = 1 if policy.gang is None else policy.gang.min_count
     _check_range(f"{POLICY_PATH}.gang.minCount", least, 1)
-    constraints = spec.scheduling_constraints
-    topology = () if constraints is None else constraints.topology or ()
-    if len(topology) > 1:
-        raise DecodeError(f"spec.schedulingConstraints.topology: expected at most 1 constraint, got {len(topology)}")
-    if topology and not topology[0].key:
-        raise DecodeError('spec.schedulingConstraints.topology[0].key: expected the key of a node label, got ""')
     return Gang(
         key=GangKey(KUBERNETES_GROUP, group.metadata.namespace, group.metadata.name),
         uid=group.metadata.uid,
@@ -77,10 +73,41 @@ def gang_of_pod_group(group: PodGroup) -> Gang:
         preempts=None if spec.preemption_policy is None else spec.preemption_policy != "Never",
         created=group.metadata.creation_timestamp or "",
         generation=group.metadata.generation,
-        topology=Topology(topology[0].key) if topology else None,
+        topology=_constraint(spec.scheduling_constraints),
         disruption=_disruption(spec.disruption_mode),
         parent=spec.parent_composite_pod_group_name or "",
     )
+
+
+def gang_of_composite(group: CompositePodGroup) -> Gang:
+    """Return what a CompositePodGroup of scheduling.k8s.io/v1alpha3 says."""
+    spec, policy = group.spec, group.spec.scheduling_policy
+    _check_choice(POLICY_PATH, basic=policy.basic, gang=policy.gang)
+    least = 1 if policy.gang is None else policy.gang.min_group_count
+    _check_range(f"{POLICY_PATH}.gang.minGroupCount", least, 1)
+    return Gang(
+        key=GangKey(COMPOSITE_API, group.metadata.namespace, group.metadata.name),
+        uid=group.metadata.uid,
+        min_members=least,
+        is_basic=policy.gang is None,
+        priority=spec.priority or 0,
+        preempts=None if spec.preemption_policy is None else spec.preemption_policy != "Never",
+        created=group.metadata.creation_timestamp or "",
+        generation=group.metadata.generation,
+        topology=_constraint(spec.scheduling_constraints),
+        disruption=_disruption(spec.disruption_mode),
+        is_composite=True,
+        parent=spec.parent_composite_pod_group_name or "",
+    )
+
+
+def _constraint(constraints: PodGroupConstraints | None) -> Topology | None:
+    topology = () if constraints is None else constraints.topology or ()
+    if len(topology) > 1:
+        raise DecodeError(f"spec.schedulingConstraints.topology: expected at most 1 constraint, got {len(topology)}")
+    if topology and not topology[0].key:
+        raise DecodeError('spec.schedulingConstraints.topology[0].key: expected the key of a node label, got ""')
+    return Topology(topology[0].key) if topology else None
 
 
 def _disruption(mode: str | DisruptionMode | None) -> Disruption:
@@ -162,6 +189,7 @@ def _topology(annotations: Mapping[str, str]) -> Topology | None:
 
 
 KUBERNETES_DOOR = Door(KUBERNETES_GROUP, PodGroup, _name_by_field, gang_of_pod_group)
+COMPOSITE_DOOR = Door(COMPOSITE_API, CompositePodGroup, lambda pod: "", gang_of_composite)  # pods name none of them
 COSCHEDULING_DOOR = Door(COSCHEDULING_GROUP, CoschedulingPodGroup, _name_by_label, gang_of_coscheduling)
 
 
@@ -171,6 +199,8 @@ COSCHEDULING_DOOR = Door(COSCHEDULING_GROUP, CoschedulingPodGroup, _name_by_labe
 def open_doors(release: Release, *, has_coscheduling: bool) -> list[Door]:
     """Return the doors that are open under a release's feature gates, and if a profile has the plugin Coscheduling."""
     doors = [KUBERNETES_DOOR] if release.schedules_pod_groups else []
+    if release.nests_pod_groups and not has_coscheduling:
+        doors.append(COMPOSITE_DOOR)
     return [*doors, COSCHEDULING_DOOR] if has_coscheduling else doors
 
 

@@ -69,9 +69,10 @@ class GangExplainer:
 
     def _document(self, tracked: TrackedGang) -> Document:
         key, now = tracked.key, self._clock.now()
-        latest = self._reports.latest.get(key)
+        entry = tracked.entry.key  # of a group in a composite group, that of the topmost one
+        latest = self._reports.latest.get(entry)
         broken_since = self._mending.broken_since.get(key)
-        stand_in = self._queue.stand_in(key)
+        stand_in = self._queue.stand_in(entry)
         return {
             "api": key.api,
             "namespace": key.namespace,
@@ -114,5 +115,5 @@ class GangExplainer:
             return placed_text(tracked)
         if tracked.is_broken and self._registry.rules.mends:
             return f"{placed_text(tracked)}; it comes before others of its priority until its minimum is reached"
-        latest = self._reports.latest.get(key)
+        latest = self._reports.latest.get(tracked.entry.key)
         return f"gang {key} waits for its first attempt" if latest is None else latest.text

@@ -8,11 +8,13 @@ from typing import NamedTuple
 
 import msgspec
 
+COMPOSITE_API = "compositepodgroups.scheduling.k8s.io"  # apart from PodGroups, which may have equal names
+
 
 class GangKey(NamedTuple):
     """What identifies a gang: the API group that it came by, and its object's namespace and name."""
 
-    api: str  # such as "scheduling.k8s.io"
+    api: str  # such as "scheduling.k8s.io"; of a group of groups COMPOSITE_API
     namespace: str
     name: str
 
@@ -65,4 +67,10 @@ class Gang(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     min_resources: Mapping[str, int] = {}  # resource -> thousandths that must be free in the cluster before it is tried
     topology: Topology | None = None  # None: its members may be on any nodes
     disruption: Disruption = Disruption.SINGLE
+    is_composite: bool = False  # a group of groups, of which its minimum is a number
     parent: str = ""  # the composite group that it belongs to; "" for none
+
+    @property
+    def parent_key(self) -> GangKey:
+        """The key of the composite group that it belongs to; it must belong to one."""
+        return GangKey(COMPOSITE_API, self.key.namespace, self.parent)

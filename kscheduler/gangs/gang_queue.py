@@ -21,7 +21,7 @@ from kscheduler.framework.events import ASSIGNED_POD_DELETE, POP_FROM_BACKOFF_QU
 from kscheduler.framework.status import Status
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.queued_groups import Incoming, QueuedGroups
-from kscheduler.gangs.registry import Registry, Stage
+from kscheduler.gangs.registry import Registry, Stage, TrackedGang
 from kscheduler.gangs.stand_in import GangBackoff, StandIn, face_of, is_face
 from kscheduler.queue.active_queue import ActiveQueue, LessKey
 from kscheduler.queue.backoff_queue import BackoffQueue
@@ -67,6 +67,7 @@ class GangQueue(SchedulingQueue):
         self._holders: dict[str, StandIn] = {}  # pod uid of a member -> the gang that holds it
         self._gangs: dict[GangKey, StandIn] = {}  # of gangs that hold members, or are in flight
         self._parked: dict[GangKey, StandIn] = {}  # those of them that cannot be tried
+        gangs.on_entries = self._regroup
         self._incoming: dict[tuple[str, str], Incoming] = {}  # pool and event -> what was added since the start
         key = _with_gangs(less_key, keeps_age=gangs.rules.keeps_age)
         super().__init__(key, pre_enqueue, lane_of=lane_of and _plain_for_gangs(lane_of), **settings)
@@ -136,10 +137,27 @@ class GangQueue(SchedulingQueue):
     def reconsider(self, key: GangKey, now: float) -> None:
         """Park a gang or queue it, after its object or the stage of one of its members has changed."""
         stand_in = self._gangs.get(key)
+        if stand_in is None and self._gang_rules.heeds_parents:
+            tracked = self._registry.get(key)
+            stand_in = None if tracked is None else self._gangs.get(tracked.entry.key)
         if stand_in is not None:
             if stand_in.members:
                 self._raise_priority(stand_in, stand_in.pod_info)
             self._settle(stand_in, self._added_by_update, self._at(now))
+
+    def _regroup(self, tracked: TrackedGang) -> None:
+        """Let the entries hold the members of a gang, and of all below it, that are theirs now."""
+        moved: list[QueuedPodInfo] = []
+        left: dict[GangKey, StandIn] = {}
+        for uid, member in tracked.members.items():
+            holder = self._holders.get(uid)
+            if holder is not None and holder.gang_key != member.tracked.entry.key:
+                moved.append(self._release(holder, uid))
+                left[holder.gang_key] = holder
+        for holder in left.values():
+            self._settle(holder, self._added_by_update, self._now, has_changed=True)
+        for qpi in moved:
+            self._place(qpi, Strategy.IMMEDIATELY, self._added_by_update, self._now)
 
     # --- one attempt ---------------------------------------------------------------------------------------------
 
@@ -213,7 +231,7 @@ class GangQueue(SchedulingQueue):
             if news is not None and news.latest is not None:
                 qpi.pod_info = news.latest
             tracked = self._registry.move(uid, Stage.QUEUED)
-            if tracked is None or tracked.key != stand_in.gang_key:
+            if tracked is None or tracked.entry.key != stand_in.gang_key:
                 strays.append(qpi)
                 continue
             qpi.pool = Pool.GANG
@@ -407,7 +425,8 @@ class GangQueue(SchedulingQueue):
         """Let its gang hold a member that is in no pool."""
         uid = qpi.pod_info.uid
         self._pods.pop(uid, None)  # it may have been gated
-        key = self._registry.members[uid].tracked.key
+        tracked = self._registry.members[uid].tracked
+        key = tracked.key if tracked.parent is None else tracked.entry.key
         self._registry.move(uid, Stage.QUEUED)
         self._registry.set_gated(uid, False)
         qpi.pool = Pool.GANG
@@ -571,10 +590,11 @@ class GangQueue(SchedulingQueue):
             if member is None:
                 continue
             pods[Pool.GATED] += 1
-            if member.tracked.gang is None:
+            entry = member.tracked.entry
+            if entry.is_incomplete:
                 incomplete += 1
-            elif member.tracked.key not in self._gangs:
-                gated_ones.add(member.tracked.key)
+            elif entry.key not in self._gangs:
+                gated_ones.add(entry.key)
         groups[Pool.GATED] += len(gated_ones)
         for key, stand_in in self._gangs.items():
             pending += len(stand_in.arrivals)
@@ -583,7 +603,7 @@ class GangQueue(SchedulingQueue):
             pool = _METRIC_POOLS.get(stand_in.pool, stand_in.pool)
             pods[pool] += len(stand_in.members)
             tracked = self._registry.get(key)
-            if tracked is None or tracked.gang is None:
+            if tracked is None or tracked.is_incomplete:
                 incomplete += len(stand_in.members)
             else:
                 groups[pool] += 1

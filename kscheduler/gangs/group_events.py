@@ -14,7 +14,7 @@ from kscheduler.api.pod_groups import TOPOLOGY_PREFERRED, TOPOLOGY_REQUIRED, Pod
 from kscheduler.clock import Clock
 from kscheduler.errors import DecodeError
 from kscheduler.framework.events import Action, ClusterEvent, EventResource
-from kscheduler.gangs.doors import KUBERNETES_DOOR, Door
+from kscheduler.gangs.doors import COMPOSITE_DOOR, KUBERNETES_DOOR, Door
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.registry import Registry
 from kscheduler.observability.measurements import Measurements
@@ -22,7 +22,11 @@ from kscheduler.queue.scheduling_queue import SchedulingQueue
 
 log = logging.getLogger(__name__)
 
-PLURAL = "podgroups"
+PLURALS = {COMPOSITE_DOOR.api: "compositepodgroups"}  # of objects that are no podgroups
+_RESOURCES: dict[str, EventResource] = {
+    KUBERNETES_DOOR.api: EventResource.POD_GROUP,
+    COMPOSITE_DOOR.api: EventResource.COMPOSITE_POD_GROUP,
+}
 COSCHEDULING_RESOURCE = "podgroups.v1alpha1.scheduling.x-k8s.io"  # as Coscheduling registers its objects' events
 
 
@@ -68,7 +72,7 @@ class GroupEvents:
         self._wake = wake
         self._statuses = statuses
         self._pod_groups = pod_groups
-        resource = EventResource.POD_GROUP if door is KUBERNETES_DOOR else COSCHEDULING_RESOURCE
+        resource = _RESOURCES.get(door.api, COSCHEDULING_RESOURCE)
         self._added = ClusterEvent(resource, Action.ADD)
         self._updated = ClusterEvent(resource, Action.UPDATE)
         self._deleted = ClusterEvent(resource, Action.DELETE)
@@ -106,7 +110,7 @@ class GroupEvents:
             gang = self._door.gang_of(group)
         except DecodeError as error:
             log.error("the object of a gang makes no sense", extra={"group": group.key, "err": str(error)})
-            self._measure.bad_object(PLURAL)
+            self._measure.bad_object(PLURALS.get(self._door.api, "podgroups"))
             self._registry.refuse_gang(self._key_of(group), str(error))
             return
         self._registry.set_gang(gang)

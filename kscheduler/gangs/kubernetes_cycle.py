@@ -8,6 +8,7 @@ pkg/scheduler/schedule_one_podgroup.go and the plugin GangScheduling of that rel
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
@@ -19,13 +20,14 @@ from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAUL
 from kscheduler.framework.plugins.dynamicresources.plugin import NAME as DYNAMIC_RESOURCES
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import STATUS_LABELS, Code, Status, error_status, unresolvable, unschedulable
+from kscheduler.gangs.composites import Composites, Result, TreePlan
 from kscheduler.gangs.gang_cycle import Ended, GangCycle
 from kscheduler.gangs.gang_queue import Outcome
 from kscheduler.gangs.mismatch import mismatch, preemption_policy
 from kscheduler.gangs.placements import DomainUnknown, Placements
 from kscheduler.gangs.planner import Failed, Plan
 from kscheduler.gangs.preemption.kubernetes import InVain, KubernetesPreemption, PlanOf
-from kscheduler.gangs.registry import TrackedGang
+from kscheduler.gangs.registry import Registry, Stage, TrackedGang, TrackedTree
 from kscheduler.gangs.stand_in import StandIn
 from kscheduler.gangs.texts import (
     CLAIMS_RELEASED,
@@ -53,10 +55,15 @@ class KubernetesGangCycle(GangCycle):
         release: Release,
         group_preemption: KubernetesPreemption | None = None,
         placements: Placements | None = None,
+        composites: Composites | None = None,
         **settings: Any,
     ) -> None:
-        """`placements`: plans groups with the gate TopologyAwareWorkloadScheduling; None: it is off."""
+        """`placements`: plans groups with the gate TopologyAwareWorkloadScheduling; None: it is off.
+
+        `composites`: plans composite groups; None: there are none.
+        """
         super().__init__(*parts, **settings)
+        self._composites = composites
         self._policy_is_of_group = release.has(POLICY_GATE)
         self._group_preemption = group_preemption
         self._placements = placements
@@ -75,9 +82,18 @@ class KubernetesGangCycle(GangCycle):
             return self._fail(stand_in, self._in_flight(stand_in), str(error), started)
 
     def _plan(self, tracked: TrackedGang, members: Sequence[QueuedPodInfo], missing: int) -> Plan:
+        if isinstance(tracked, TrackedTree):
+            return self._plan_tree(tracked, members, missing)
         if self._placements is None:
             return super()._plan(tracked, members, missing)
         return self._placements.plan(tracked, members, missing)
+
+    def _plan_tree(
+        self, tree: TrackedTree, members: Sequence[QueuedPodInfo], missing: int, *, on_trial: bool = False
+    ) -> TreePlan:
+        assert self._composites is not None, "composite groups are entries of the queue only if they are planned"
+        of_leaves = {queued.uid: self._registry.members[queued.uid].tracked.key for queued in members}
+        return self._composites.plan(tree, members, of_leaves, on_trial=on_trial)
 
     def _missing(self, tracked: TrackedGang) -> int:
         return tracked.missing
@@ -86,8 +102,73 @@ class KubernetesGangCycle(GangCycle):
         """Reject all members with a fault that was found before any of them was placed."""
         for queued in members:
             self._settle(queued, _rejection(error_status(fault), ""), started)
+        tracked = self._registry.get(stand_in.gang_key)
+        for leaf in tracked.leaves if isinstance(tracked, TrackedTree) else ():
+            self._show(leaf, Outcome.FAULT, fault)
         self._return(stand_in, Outcome.FAULT, ())
         return Ended(Outcome.FAULT, fault)
+
+    def _show(self, leaf: TrackedGang, outcome: Outcome, text: str) -> None:
+        """Have the condition of a PodGroup of a composite group written."""
+        if self._reports is not None:
+            self._reports.show(leaf, outcome, text)
+
+    def _commit(self, stand_in: StandIn, plan: Plan, missing: int, started: float) -> Ended:
+        tracked = self._registry.get(stand_in.gang_key)
+        if not (isinstance(plan, TreePlan) and isinstance(tracked, TrackedTree)):
+            return super()._commit(stand_in, plan, missing, started)
+        # 1. Permit plugins may reject members; none is bound before all have been asked.
+        placed = len(plan.placed)
+        held = self._hold(plan, started)
+        self._return_failed(plan.failed, started)  # those that a Reserve plugin rejected in the end
+        if len(held) < placed and not _is_held(tracked, {cycle.pod.uid for cycle in held}, self._registry):
+            return self._give_up(stand_in, held, missing, started)
+        # 2. The groups of the tree that do not hold say why, and so does each member without a node.
+        for result in plan.results.values():
+            if isinstance(result.tracked, TrackedTree):
+                continue
+            group = result.verdict.status
+            if group.code is Code.SUCCESS:
+                self._return_failed(() if result.plan is None else result.plan.failed, started)
+                self._show(result.tracked, Outcome.PLACED, "")
+            else:
+                self._reject_leaf(result, group, group, waits=False, nominated={}, started=started)
+                self._show(result.tracked, Outcome.REJECTED, group.message)
+        # 3. Bind.
+        self._remember(plan, held, started)
+        for cycle in held:
+            self._bind(cycle)
+        self._return(stand_in, Outcome.PLACED, _failed_of(plan))
+        return Ended(Outcome.PLACED)
+
+    def _reject_leaf(
+        self,
+        result: Result,
+        before: Status,
+        group: Status,
+        *,
+        waits: bool,
+        nominated: Mapping[str, str],
+        started: float,
+    ) -> None:
+        """Reject the members of a PodGroup. `before`: what the group said before preemption, `group`: afterwards.
+
+        `waits`: for room that is being made, with nominations of members.
+        """
+        plan = result.plan
+        own = {} if plan is None else {each.queued.uid: each for each in plan.failed}
+        had_node = frozenset() if plan is None else plan.had_node
+        of_placed = group if waits else unschedulable(GROUP_UNSCHEDULABLE, group.message)
+        for queued in result.members:
+            if not self._queue.will_return(queued.uid):
+                continue
+            nomination = nominated.get(queued.uid)
+            if queued.uid in own:
+                self._settle(queued, _own_rejection(own[queued.uid], nomination), started)
+            elif queued.uid in had_node:
+                self._settle(queued, _rejection(of_placed, nomination if waits else ""), started)
+            else:
+                self._settle(queued, _rejection(before, nomination), started)
 
     def _return_failed(self, failed: Sequence[Failed], started: float) -> None:
         for each in failed:
@@ -101,6 +182,9 @@ class KubernetesGangCycle(GangCycle):
         own = {each.queued.uid: each for each in plan.failed}
         if plan.fault is not None:
             return self._end_with_fault(stand_in, plan, started)
+        if isinstance(plan, TreePlan):
+            assert isinstance(tracked, TrackedTree)
+            return self._reject_tree(stand_in, tracked, plan, missing, started)
         # 1. What the group says.
         reasons = _reasons(tracked, plan, len(placed))
         after, nominated = self._post_filter(stand_in, tracked, plan, placed, missing)
@@ -125,6 +209,39 @@ class KubernetesGangCycle(GangCycle):
                 self._settle(queued, _rejection(of_others, nomination), started)
         self._return(stand_in, Outcome.REJECTED, plan.failed)
         return Ended(Outcome.REJECTED, group.message, waits=waits)
+
+    def _reject_tree(self, stand_in: StandIn, tree: TrackedTree, plan: TreePlan, missing: int, started: float) -> Ended:
+        root, failed = plan.root(tree), _failed_of(plan)
+        before = {key: result.verdict.status for key, result in plan.results.items()}
+        outcome, waits = Outcome.REJECTED, False
+        nominated: Mapping[str, str] = {}
+        if root.is_fault:
+            outcome = Outcome.FAULT
+        else:
+            plans = [result.plan for result in plan.results.values() if result.plan is not None]
+            had_node = {uid for of_leaf in plans for uid in of_leaf.had_node}
+            after, nominated = self._post_filter(stand_in, tree, plan, had_node, missing)
+            waits = after.code is Code.SUCCESS
+            if after.code is Code.ERROR:
+                outcome = Outcome.FAULT
+                root.status = after
+            else:
+                for result in plan.results.values():
+                    result.verdict.add(after.message)
+        for key, result in plan.results.items():
+            if isinstance(result.tracked, TrackedTree):
+                continue
+            if outcome is Outcome.FAULT:
+                for queued in result.members:
+                    if self._queue.will_return(queued.uid):
+                        self._settle(queued, _rejection(root.status, ""), started)
+                self._show(result.tracked, outcome, root.status.message)
+                continue
+            group = result.verdict.status
+            self._reject_leaf(result, before[key], group, waits=waits, nominated=nominated, started=started)
+            self._show(result.tracked, outcome, group.message)
+        self._return(stand_in, outcome, failed)
+        return Ended(outcome, root.status.message, waits=waits)
 
     def _end_with_fault(self, stand_in: StandIn, plan: Plan, started: float) -> Ended:
         """Reject all members after the search for one of them met a fault."""
@@ -159,7 +276,7 @@ class KubernetesGangCycle(GangCycle):
         reasons: list[str] = []
         for name in framework.post_filters:
             if name == DYNAMIC_RESOURCES:
-                if self._has_constraint(tracked):
+                if self._has_constraint(tracked) or isinstance(tracked, TrackedTree):
                     continue
                 if not placed and not _asked_about_claims(plan.failed, framework):
                     return error_status(CLAIMS_UNKNOWN), {}
@@ -196,7 +313,9 @@ class KubernetesGangCycle(GangCycle):
         priority = 0 if tracked.gang is None else tracked.gang.priority or 0
         members = self._in_flight(stand_in)
         plan: PlanOf = self.planner.plan
-        if self._placements is not None:
+        if isinstance(tracked, TrackedTree):
+            plan = functools.partial(self._plan_tree, tracked)
+        elif self._placements is not None:
             plan = functools.partial(self._placements.plan, tracked)
         found = self._group_preemption.preempt(stand_in.pod_info, priority, members, missing, placed, plan=plan)
         if not isinstance(found, InVain):
@@ -205,8 +324,29 @@ class KubernetesGangCycle(GangCycle):
         if fault is not None:
             text = preemption_fault(other_pod_failed(fault.rejection.message))
             return error_status(text, fault.rejection.status.error), {}
+        if isinstance(tracked, TrackedTree):
+            assert isinstance(found.plan, TreePlan)
+            root = found.plan.root(tracked).status
+            if root.code is Code.ERROR:
+                return error_status(preemption_fault(root.message), root.error), {}
+            return unschedulable(f"{PREEMPTION}: {root.message}"), {}
         trial = unschedulable(*_reasons(tracked, found.plan, found.placed))
         return unschedulable(f"{PREEMPTION}: {trial.message}"), {}
+
+
+def _failed_of(plan: TreePlan) -> list[Failed]:
+    """Return the members of a tree that fitted nowhere, those of its first PodGroup first."""
+    return [each for result in plan.results.values() if result.plan is not None for each in result.plan.failed]
+
+
+def _is_held(tree: TrackedTree, held: Set[str], registry: Registry) -> bool:
+    """Return whether enough groups of a tree hold with the members that are held, by uid, and those placed before."""
+    counted = Counter(
+        member.tracked.key
+        for uid, member in tree.members.items()
+        if uid in held or member.stage in (Stage.ASSUMED, Stage.BOUND)
+    )
+    return tree.holds(lambda leaf: counted[leaf.key] >= leaf.min_members)
 
 
 def _reasons(tracked: TrackedGang, plan: Plan, placed: int) -> tuple[str, ...]:

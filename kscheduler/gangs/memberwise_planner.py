@@ -27,7 +27,7 @@ class MemberwisePlanner(Planner):
 
         As after `plan`, what is placed is assumed. Evictions that have begun go on whatever becomes of the plan.
         """
-        plan = MemberwisePlan(UndoLog(self.cache, self._nominations))
+        plan = MemberwisePlan(UndoLog(self.cache, self.nominations))
         plan.placed.lift(members)  # kube-scheduler counts no nominations of pods in flight
         at, window = 0, MOST_PODS
         try:

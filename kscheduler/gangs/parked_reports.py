@@ -20,7 +20,7 @@ from kscheduler.gangs.texts import lack
 from kscheduler.queue.pod_info import Pool
 
 DELAY_S = 5.0  # from the moment at which a gang was found to lack something
-AWAITED_BY_ALL = frozenset({Lack.OBJECT, Lack.MEMBERS, Lack.GATES})
+AWAITED_BY_ALL = frozenset({Lack.OBJECT, Lack.MEMBERS, Lack.GATES, Lack.ROOT, Lack.GROUPS})
 NAME = "Gangs"  # stands for a plugin in statuses
 
 

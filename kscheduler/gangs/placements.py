@@ -67,8 +67,7 @@ class Available:
     """A placement that holds the group."""
 
     domain: Domain | None  # None: all nodes
-    plan: Plan  # undone
-    placed: Sequence[Placed]
+    placed: Sequence[Placed]  # undone
 
 
 class Placements:
@@ -95,12 +94,26 @@ class Placements:
         If none is available, the plan is the first one's, undone, and has the group's `reasons`. Raises DomainUnknown.
         """
         profile = members[0].pod_info.pod.spec.scheduler_name
-        places = self._generate(tracked, self._plugins[profile])
+        return self.plan_within(None, tracked, members, missing, profile, on_trial=on_trial)
+
+    def plan_within(
+        self,
+        within: Domain | None,
+        tracked: TrackedGang,
+        members: Sequence[QueuedPodInfo],
+        missing: int,
+        profile: str,
+        *,
+        on_trial: bool = False,
+    ) -> Plan:
+        """Plan a group as `plan` does, on nodes of one placement only; None: of all nodes."""
+        places = self.generate(tracked, profile, within)
         if not places:
             undone = UndoLog(self._planner.cache)
             return Plan(undone, not_tried=members, is_trial=on_trial, reasons=(NO_PLACEMENTS,))
         before, least = tracked.placed, tracked.min_members  # a member that is assumed counts as placed
         available: list[Available] = []
+        plans: list[Plan] = []
         for place in self._promising(places, members, least - before):
             plan = self._plan_in(place, members, missing, on_trial=on_trial)
             if plan.fault is not None:
@@ -108,7 +121,8 @@ class Placements:
             if before + len(plan.placed) >= least:
                 if len(places) == 1:
                     return plan
-                available.append(Available(place, plan, list(plan.placed)))
+                available.append(Available(place, list(plan.placed)))
+                plans.append(plan)
             plan.placed.undo()
         if not available:
             first = self._plan_in(places[0], members, missing, on_trial=on_trial)
@@ -117,10 +131,9 @@ class Placements:
                 first.had_node = {placed.queued.uid for placed in first.placed}
                 first.placed.undo()
             return first
-        best = available[0] if len(available) == 1 else self._best(tracked, profile, available)
-        best.plan.reasons = None
-        self._planner.place_again(best.plan, members, best.placed)
-        return best.plan
+        best = self.best(tracked, profile, available)
+        self._planner.place_again(plans[best], members, available[best].placed)
+        return plans[best]
 
     def _plan_in(self, place: Domain | None, members: Sequence[QueuedPodInfo], missing: int, *, on_trial: bool) -> Plan:
         within = None if place is None else place.confinement
@@ -143,15 +156,20 @@ class Placements:
         most = self._planner.most_by_domain(members, by_row, len(domains))
         return [place for place, fits in zip(domains, most, strict=True) if fits >= needed]
 
-    def _generate(self, tracked: TrackedGang, plugins: PlacementPlugins) -> Sequence[Domain | None]:
+    def generate(self, tracked: TrackedGang, profile: str, within: Domain | None = None) -> Sequence[Domain | None]:
+        """Return the placements of a group, or of a composite group, on nodes of another one; None: of all nodes.
+
+        Raises DomainUnknown.
+        """
         topology = None if tracked.gang is None else tracked.gang.topology
-        if topology is None or not plugins.generates:
-            return [None]
+        if topology is None or not self._plugins[profile].generates:
+            return [within]
         domains = self._index.domains((topology.required,))
         names = {self._domain_of(pod_key, node, topology.required) for pod_key, node in self._scheduled(tracked)}
         if len(names) > 1:
             raise DomainUnknown(domain_unknown(several_domains(sorted(names))))
-        return [domain for domain in domains.each if not names or domain.name in names]
+        found = [domain for domain in domains.each if not names or domain.name in names]
+        return found if within is None else [part for domain in found if (part := domain.within(within)) is not None]
 
     def _scheduled(self, tracked: TrackedGang) -> list[tuple[str, str]]:
         """Return (key, node) of the pods of the group that have a node."""
@@ -170,7 +188,10 @@ class Placements:
 
     # --- which one is the best ---
 
-    def _best(self, tracked: TrackedGang, profile: str, available: Sequence[Available]) -> Available:
+    def best(self, tracked: TrackedGang, profile: str, available: Sequence[Available]) -> int:
+        """Return which of the placements that hold a group is taken. Nothing of it may be assumed."""
+        if len(available) == 1:
+            return 0
         weights = self._plugins[profile].weights
         most = max(tracked.placed + len(each.placed) for each in available)
         fit = self._profiles[profile].plugin(FIT)
@@ -184,7 +205,8 @@ class Placements:
                 score += weights[FIT] * fit.score_placement(pods, self._rows(each.domain))
             scores.append(score)
         best = max(scores)
-        return self.choose([each for each, score in zip(available, scores, strict=True) if score == best])
+        chosen = self.choose([each for each, score in zip(available, scores, strict=True) if score == best])
+        return next(at for at, each in enumerate(available) if each is chosen)
 
     def _rows(self, domain: Domain | None) -> Sequence[int]:
         confinement: Confinement | None = None if domain is None else domain.confinement

@@ -84,7 +84,7 @@ class Planner:
         self._profiles = profiles
         self._lane = lane
         self._asks_again = asks_again
-        self._nominations = nominations
+        self.nominations = nominations
 
     def plan(
         self,
@@ -104,7 +104,7 @@ class Planner:
         say so (`TRIAL`). `most`: so many members are enough; None: all are tried. `within`: the only nodes that members
         may be placed on.
         """
-        plan = Plan(UndoLog(self.cache, self._nominations), is_trial=on_trial, within=within)
+        plan = Plan(UndoLog(self.cache, self.nominations), is_trial=on_trial, within=within)
         if self._asks_again:
             plan.placed.lift(members)  # kube-scheduler counts no nominations of members of a group in flight
         try:
@@ -213,7 +213,7 @@ class Planner:
 
     def nomination_of(self, queued: QueuedPodInfo) -> str:
         """Return the node that a waiting member is nominated to; "" for none."""
-        own = "" if self._nominations is None else self._nominations.node_of(queued.uid)
+        own = "" if self.nominations is None else self.nominations.node_of(queued.uid)
         return own or queued.pod_info.pod.status.nominated_node_name
 
     def is_plain(self, pod: PodInfo) -> bool:

@@ -21,8 +21,9 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from kscheduler.api.objects import Pod
+from kscheduler.api.pod_groups import MAX_TREE_DEPTH
 from kscheduler.gangs.doors import Doors
-from kscheduler.gangs.gang import Gang, GangKey
+from kscheduler.gangs.gang import COMPOSITE_API, Gang, GangKey
 from kscheduler.gangs.rules import GangRules
 
 
@@ -43,6 +44,10 @@ class Lack(enum.Enum):
     GATES = "gates"  # a member is gated, and these rules wait for it
     TOPOLOGY = "topology"  # it asks for nodes of one domain, which this scheduler does not heed
     PARENT = "parent"  # it belongs to a composite group, which this scheduler does not schedule
+    ROOT = "root"  # a composite group above it does not exist, or makes no sense
+    LOOP = "loop"  # the composite groups above it form a loop
+    DEPTH = "depth"  # there are too many composite groups above it
+    GROUPS = "groups"  # too few of its groups have their minimum
 
 
 class Member(msgspec.Struct, eq=False):
@@ -60,7 +65,7 @@ class Member(msgspec.Struct, eq=False):
 class TrackedGang:
     """A gang with its members. Only the registry changes it."""
 
-    __slots__ = ("_rules", "_stages", "fault", "gang", "gated", "key", "members", "run", "succeeded")
+    __slots__ = ("_rules", "_stages", "fault", "gang", "gated", "key", "members", "parent", "run", "succeeded")
 
     def __init__(self, key: GangKey, rules: GangRules) -> None:
         self.key = key
@@ -70,8 +75,45 @@ class TrackedGang:
         self.gated = 0
         self.succeeded = 0  # members of this run that succeeded and left the cluster
         self.run = 0  # a run ends when no member is left: what succeeded in it does not count for later pods
+        self.parent: TrackedTree | None = None  # where composite groups are scheduled: the one that it belongs to
         self._stages = [0] * len(Stage)
         self._rules = rules
+
+    @property
+    def lineage(self) -> Iterator[TrackedGang]:
+        """The gang and the composite groups above it, upwards."""
+        tracked: TrackedGang | None = self
+        while tracked is not None:
+            yield tracked
+            tracked = tracked.parent
+
+    @property
+    def entry(self) -> TrackedGang:
+        """What stands in the queue for the gang: the topmost composite group above it, if that can be; else itself."""
+        if self.parent is None or self._why_no_root() is not None:
+            return self
+        return list(self.lineage)[-1]
+
+    @property
+    def is_incomplete(self) -> bool:
+        """True if its object does not exist, or one of a composite group above it."""
+        return self.gang is None or (self._rules.heeds_parents and self._why_no_root() is not None)
+
+    def _why_no_root(self) -> Lack | None:
+        """Return why the gang is not scheduled together with the composite groups above it; None if it is."""
+        for depth, tracked in enumerate(self.lineage, 1):
+            if tracked.gang is None:
+                return Lack.ROOT
+            if depth > MAX_TREE_DEPTH:
+                return Lack.DEPTH
+            if tracked.gang.parent and tracked.parent is None:
+                return Lack.LOOP
+        return None
+
+    @property
+    def is_complete(self) -> bool:
+        """True if the gang's object exists, and enough pods for its minimum, gated ones among them."""
+        return self.gang is not None and len(self.members) >= self.gang.min_members
 
     def count(self, stage: Stage) -> int:
         return self._stages[stage]
@@ -111,7 +153,7 @@ class TrackedGang:
         if gang is None:
             return Lack.FAULT if self.fault else Lack.OBJECT
         if gang.parent:
-            return Lack.PARENT
+            return self._why_no_root() if self._rules.heeds_parents else Lack.PARENT
         if gang.topology is not None and not self._rules.heeds_topology:
             return Lack.TOPOLOGY
         if not gang.is_basic and self.available < gang.min_members:
@@ -124,20 +166,111 @@ class TrackedGang:
         self.members[member.uid] = member
         self._stages[member.stage] += 1
         self.gated += member.is_gated
+        if self.parent is not None:
+            self.parent.enter(member)
 
     def leave(self, member: Member) -> None:
         del self.members[member.uid]
         self._stages[member.stage] -= 1
         self.gated -= member.is_gated
+        if self.parent is not None:
+            self.parent.leave(member)
 
     def move(self, member: Member, stage: Stage) -> None:
+        if self.parent is not None:
+            self.parent.recount(member.stage, stage)
         self._stages[member.stage] -= 1
         self._stages[stage] += 1
         member.stage = stage
 
     def gate(self, member: Member, is_gated: bool) -> None:
-        self.gated += is_gated - member.is_gated
+        change = is_gated - member.is_gated
+        tracked: TrackedGang | None = self
+        while tracked is not None:
+            tracked.gated += change
+            tracked = tracked.parent
         member.is_gated = is_gated
+
+
+class TrackedTree(TrackedGang):
+    """A composite group, with the members of all groups below it. Its minimum is a number of the groups next to it."""
+
+    __slots__ = ("children",)
+
+    def __init__(self, key: GangKey, rules: GangRules) -> None:
+        super().__init__(key, rules)
+        self.children: dict[GangKey, TrackedGang] = {}
+
+    @property
+    def missing(self) -> int:
+        return 0 if self.is_placed else 1
+
+    @property
+    def is_broken(self) -> bool:
+        return False
+
+    @property
+    def is_placed(self) -> bool:
+        """True if enough of its groups are placed. O(groups below it)."""
+        return self.holds(lambda leaf: leaf.placed >= leaf.min_members)
+
+    @property
+    def is_complete(self) -> bool:
+        return self.gang is not None and self.holds(lambda leaf: leaf.is_complete)
+
+    def holds(self, is_enough: Callable[[TrackedGang], bool]) -> bool:
+        """Return whether so many of its groups hold, of PodGroups those of which `is_enough` is true."""
+        held = sum(
+            child.holds(is_enough) if isinstance(child, TrackedTree) else is_enough(child)
+            for child in self.children.values()
+        )
+        return held >= self.min_members
+
+    @property
+    def lack(self) -> Lack | None:
+        if self.gang is None:
+            return Lack.FAULT if self.fault else Lack.OBJECT
+        if self.gang.parent:
+            return self._why_no_root()
+        if not self.is_complete:
+            return Lack.GROUPS
+        return Lack.GATES if self.gated else None
+
+    @property
+    def leaves(self) -> Iterator[TrackedGang]:
+        """The PodGroups below it."""
+        for child in self.children.values():
+            if isinstance(child, TrackedTree):
+                yield from child.leaves
+            else:
+                yield child
+
+    def in_order(self) -> list[TrackedGang]:
+        """Return its groups in the order in which they are tried: by their objects' age, then by name."""
+        return sorted(self.children.values(), key=lambda child: (_created(child), child.key.name))
+
+    def recount(self, before: Stage, after: Stage) -> None:
+        """Count a member below it that goes to another stage."""
+        tracked: TrackedGang | None = self
+        while tracked is not None:
+            tracked._stages[before] -= 1
+            tracked._stages[after] += 1
+            tracked = tracked.parent
+
+    def add_child(self, child: TrackedGang) -> None:
+        self.children[child.key], child.parent = child, self
+        for member in child.members.values():
+            self.enter(member)
+
+    def remove_child(self, child: TrackedGang) -> None:
+        for member in child.members.values():
+            self.leave(member)
+        del self.children[child.key]
+        child.parent = None
+
+
+def _created(tracked: TrackedGang) -> str:
+    return "" if tracked.gang is None else tracked.gang.created
 
 
 class Registry:
@@ -149,6 +282,9 @@ class Registry:
         self._gangs: dict[GangKey, TrackedGang] = {}
         self.members: dict[str, Member] = {}  # pod uid -> member; changed here only
         self.on_members: Callable[[GangKey], None] = lambda key: None  # called when a gang gets or loses a member
+        # Called when gangs, and all below them, may have another entry in the queue than before.
+        self.on_entries: Callable[[TrackedGang], None] = lambda tracked: None
+        self._looping: dict[GangKey, TrackedGang] = {}  # those whose parent is below them
 
     def __iter__(self) -> Iterator[TrackedGang]:
         return iter(self._gangs.values())
@@ -169,12 +305,16 @@ class Registry:
         """Take a new or changed object. Members that another object of this name had count on."""
         tracked = self._track(gang.key)
         tracked.gang, tracked.fault = gang, ""
+        if self.rules.heeds_parents:
+            self._link(tracked)
         return tracked
 
     def refuse_gang(self, key: GangKey, fault: str) -> TrackedGang:
         """Record that the object of a gang makes no sense, and why."""
         tracked = self._track(key)
         tracked.gang, tracked.fault = None, fault
+        if self.rules.heeds_parents:
+            self._link(tracked)
         return tracked
 
     def remove_gang(self, key: GangKey) -> TrackedGang | None:
@@ -182,8 +322,33 @@ class Registry:
         tracked = self._gangs.get(key)
         if tracked is not None:
             tracked.gang, tracked.fault = None, ""
+            if self.rules.heeds_parents:
+                self._link(tracked)
             self._drop_if_empty(tracked)
         return tracked
+
+    def _link(self, tracked: TrackedGang) -> None:
+        """Put a gang below the composite group that its object names now, unless that is below the gang itself."""
+        parent = None
+        if tracked.gang is not None and tracked.gang.parent:
+            found = self._track(tracked.gang.parent_key)
+            assert isinstance(found, TrackedTree), f"{found.key} is no composite group"
+            parent = found
+        before = tracked.parent
+        if before is not parent:
+            if before is not None:
+                before.remove_child(tracked)
+            if parent is not None and any(each is tracked for each in parent.lineage):
+                self._looping[tracked.key] = tracked
+            elif parent is not None:
+                parent.add_child(tracked)
+        if parent is None or tracked.parent is not None:
+            self._looping.pop(tracked.key, None)
+        self.on_entries(tracked)
+        if before is not None and before is not tracked.parent:
+            self._drop_if_empty(before)
+            for each in list(self._looping.values()):  # a loop may be broken now
+                self._link(each)
 
     # --- members ---
 
@@ -264,21 +429,31 @@ class Registry:
     def _track(self, key: GangKey) -> TrackedGang:
         tracked = self._gangs.get(key)
         if tracked is None:
-            tracked = self._gangs[key] = TrackedGang(key, self.rules)
+            kind = TrackedTree if key.api == COMPOSITE_API else TrackedGang
+            tracked = self._gangs[key] = kind(key, self.rules)
         return tracked
 
     def _drop_if_empty(self, tracked: TrackedGang) -> None:
         if tracked.gang is None and not tracked.fault and not tracked.members:
-            del self._gangs[tracked.key]
+            if isinstance(tracked, TrackedTree) and tracked.children:
+                return
+            self._gangs.pop(tracked.key, None)
 
     def check(self) -> None:
         """Assert that gangs and members agree. O(members)."""
-        by_gang = {uid: member for tracked in self for uid, member in tracked.members.items()}
+        of_pods = [tracked for tracked in self if not isinstance(tracked, TrackedTree)]
+        by_gang = {uid: member for tracked in of_pods for uid, member in tracked.members.items()}
         assert by_gang == self.members, f"gangs and members differ by {by_gang.keys() ^ self.members.keys()}"
         for key, tracked in self._gangs.items():
             members = tracked.members.values()
             assert tracked.key == key, f"{tracked.key} is tracked as {key}"
-            assert all(member.tracked is tracked for member in members), f"a member of {key} says it is in another gang"
+            assert all(tracked in list(member.tracked.lineage) for member in members), (
+                f"a member of {key} is in another gang"
+            )
+            if isinstance(tracked, TrackedTree):
+                below = [member for child in tracked.children.values() for member in child.members.values()]
+                assert sorted(each.uid for each in members) == sorted(each.uid for each in below), f"{key}: members"
+                assert all(child.parent is tracked for child in tracked.children.values()), f"{key}: children"
             for stage in Stage:
                 counted = sum(member.stage is stage for member in members)
                 assert tracked.count(stage) == counted, f"{key} counts {tracked.count(stage)} {stage}, has {counted}"
@@ -286,4 +461,5 @@ class Registry:
             assert tracked.gated == len(gated), f"{key} counts {tracked.gated} gated members and has {len(gated)}"
             assert all(member.stage is Stage.QUEUED for member in gated), f"a gated member of {key} is not queued"
             assert tracked.gang is None or not tracked.fault, f"{key} has an object, and a fault"
-            assert tracked.gang or tracked.fault or members, f"{key} is tracked for nothing"
+            has_children = isinstance(tracked, TrackedTree) and tracked.children
+            assert tracked.gang or tracked.fault or members or has_children, f"{key} is tracked for nothing"

@@ -10,7 +10,7 @@ from kscheduler.client.protocol import Regarding
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.clock import Clock
-from kscheduler.gangs.gang import Gang, GangKey
+from kscheduler.gangs.gang import COMPOSITE_API, Gang, GangKey
 from kscheduler.gangs.gang_queue import Outcome
 from kscheduler.gangs.registry import Registry, Stage, TrackedGang
 from kscheduler.gangs.stand_in import key_of_face
@@ -75,12 +75,17 @@ class GangReports:
             return
         self._record(tracked.gang, reason, text, is_normal=outcome is Outcome.PLACED)
 
+    def show(self, tracked: TrackedGang, outcome: Outcome, text: str) -> None:
+        """Have the condition of a PodGroup written that is decided with others. `text`: why it failed."""
+        if self._statuses is not None and tracked.gang is not None:
+            self._statuses.want(tracked.gang, _REASONS[outcome], text)
+
     def measured(self, key: GangKey, outcome: Outcome, profile: str, seconds: float, *, waits: bool) -> None:
         """Count an attempt in kube-scheduler's metrics, if the gang is a PodGroup of Kubernetes.
 
         `waits`: it is rejected until pods that are evicted for it are gone.
         """
-        if key.api == KUBERNETES_GROUP:
+        if key.api in (KUBERNETES_GROUP, COMPOSITE_API):
             result = "waiting_on_preemption" if waits else _RESULTS[outcome]
             self._measure.pod_group_tried(result, profile, seconds)
 
@@ -141,4 +146,10 @@ class GangReports:
 
     def _regarding(self, gang: Gang) -> Regarding:
         key = gang.key
-        return Regarding("PodGroup", self._versions[key.api], key.namespace, key.name, gang.uid)
+        return Regarding(
+            "CompositePodGroup" if gang.is_composite else "PodGroup",
+            self._versions[key.api],
+            key.namespace,
+            key.name,
+            gang.uid,
+        )

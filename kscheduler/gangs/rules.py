@@ -27,6 +27,7 @@ class GangRules:
     retries_rest_at_once: bool  # after some members were placed, the others are tried again at once
     # --- placing ---
     heeds_topology: bool  # a gang's topology constraints are heeded; else it is not tried
+    heeds_parents: bool = False  # groups of a composite group are placed together; else they are not tried
     # --- preemption ---
     preempts_by_member: bool  # each member preempts by itself, and single pods evict members like other pods
     # --- messages and conditions ---
@@ -84,4 +85,4 @@ def rules_of(config: SchedulerConfig) -> GangRules:
         return WHOLE
     if not release.queues_pod_groups:
         return UPSTREAM_1_36
-    return replace(UPSTREAM_1_37, heeds_topology=release.has(PLACEMENTS))
+    return replace(UPSTREAM_1_37, heeds_topology=release.has(PLACEMENTS), heeds_parents=release.nests_pod_groups)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kscheduler.api.pod_groups import MAX_TREE_DEPTH
 from kscheduler.framework.preemption.evaluator import POLICY_NEVER as PREEMPTS_NEVER
 from kscheduler.gangs.gang import GangKey
-from kscheduler.gangs.registry import Lack, TrackedGang
+from kscheduler.gangs.registry import Lack, TrackedGang, TrackedTree
 
 # kube-scheduler's.
 GROUP_UNSCHEDULABLE = "pod group is unschedulable"
@@ -40,6 +41,11 @@ def minimum_out_of_reach(least: int, scheduled: int, remaining: int) -> str:
 def no_placement_available(placements: int, first: str) -> str:
     """Return kube-scheduler's reason for a group that none of so many placements holds; `first`: why not the first."""
     return f"0/{placements} placements are available, first placement status: {first}"
+
+
+def child_failed(why: str) -> str:
+    """Return kube-scheduler's message about a composite group while one of whose groups was planned a fault was met."""
+    return f"composite pod group evaluation failed due to child error: {why}"
 
 
 def domain_unknown(why: str) -> str:
@@ -76,6 +82,13 @@ def other_pod_failed(why: str) -> str:
     return f"failed to schedule other pod from a pod group: {why}"
 
 
+_OF_ANCESTORS = {
+    Lack.ROOT: "belongs to a composite group that does not exist or cannot be used, or such a one is above that",
+    Lack.LOOP: "belongs to composite groups that form a loop",
+    Lack.DEPTH: f"belongs to composite groups that are nested deeper than {MAX_TREE_DEPTH} levels",
+}
+
+
 def lack(tracked: TrackedGang) -> str:
     """Return why a gang cannot be tried, as a sentence without a full stop; "" if it can."""
     key, why = tracked.key, tracked.lack
@@ -88,6 +101,10 @@ def lack(tracked: TrackedGang) -> str:
     if why is Lack.PARENT:
         parent = "" if tracked.gang is None else tracked.gang.parent
         return f'gang {key} belongs to the composite group "{parent}", and groups of groups are not supported'
+    if why in _OF_ANCESTORS:
+        return f"gang {key} {_OF_ANCESTORS[why]}"
+    if why is Lack.GROUPS:
+        return f"gang {key} waits until {tracked.min_members} of its groups have enough pods"
     if why is Lack.TOPOLOGY:
         topology = None if tracked.gang is None else tracked.gang.topology
         label = "" if topology is None else topology.required
@@ -171,7 +188,8 @@ def placed_text(tracked: TrackedGang) -> str:
     waiting = len(tracked.members) + tracked.succeeded - tracked.placed
     rest = f", {waiting} more wait" if waiting > 0 else ""
     pods, have = ("pod", "has") if tracked.placed == 1 else ("pods", "have")
-    return f"{tracked.placed} {pods} of gang {tracked.key} {have} a node, of at least {tracked.min_members}{rest}"
+    least = f"{tracked.min_members} groups" if isinstance(tracked, TrackedTree) else str(tracked.min_members)
+    return f"{tracked.placed} {pods} of gang {tracked.key} {have} a node, of at least {least}{rest}"
 
 
 def stale_text(tracked: TrackedGang, seconds: float) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kscheduler.client.pod_group_kinds import COSCHEDULING_POD_GROUPS, pod_groups
+from kscheduler.client.pod_group_kinds import COMPOSITE_POD_GROUPS, COSCHEDULING_POD_GROUPS, pod_groups
 from kscheduler.client.protocol import (
     DEVICES,
     ELASTIC_QUOTAS,
@@ -29,8 +29,9 @@ _PLURALS = frozenset(each.plural for each in (NODES, *GROUPS, *STORAGE, *DEVICES
 
 def recorded_kinds(release: Release) -> tuple[Resource[Any], ...]:
     """Return all kinds in the order in which they are written: pods last, since they refer to the others."""
+    groups = (COSCHEDULING_POD_GROUPS, COMPOSITE_POD_GROUPS, pod_groups(release))
     shares = (ELASTIC_QUOTAS, SHARE_QUEUES, KAI_QUEUES)
-    return (NODES, *GROUPS, *STORAGE, *DEVICES, *shares, COSCHEDULING_POD_GROUPS, pod_groups(release), PODS)
+    return (NODES, *GROUPS, *STORAGE, *DEVICES, *shares, *groups, PODS)
 
 
 def may_be_unknown(resource: Resource[Any]) -> bool:

@@ -34,7 +34,7 @@ from kscheduler.api.pod_groups import CoschedulingPodGroup, GroupCondition, PodG
 from kscheduler.api.share_queues import QueueStatus
 from kscheduler.api.storage import StorageClass, StorageObject
 from kscheduler.client.merge_patch import merge, patched, versioned
-from kscheduler.client.pod_group_kinds import COSCHEDULING_POD_GROUPS, pod_groups
+from kscheduler.client.pod_group_kinds import COMPOSITE_POD_GROUPS, COSCHEDULING_POD_GROUPS, pod_groups
 from kscheduler.client.protocol import (
     DEVICES,
     ELASTIC_QUOTAS,
@@ -81,6 +81,7 @@ OBJECTS = (
     SHARE_QUEUES,
     KAI_QUEUES,
     COSCHEDULING_POD_GROUPS,
+    COMPOSITE_POD_GROUPS,
 )
 _KIND_OF: dict[type[Any], Resource[Any]] = {resource.type: resource for resource in OBJECTS}
 _KIND_OF[PodGroup] = pod_groups(DEFAULT_RELEASE)  # of whatever version the cluster has

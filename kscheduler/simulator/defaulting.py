@@ -33,7 +33,7 @@ from kscheduler.api.objects import (
     PodSpec,
     TASPolicyObject,
 )
-from kscheduler.api.pod_groups import CoschedulingPodGroup, PodGroup
+from kscheduler.api.pod_groups import CompositePodGroup, CoschedulingPodGroup, PodGroup
 from kscheduler.api.sharing import Shared
 from kscheduler.api.storage import (
     IMMEDIATE,
@@ -101,8 +101,8 @@ def object_with_defaults(item: Any, classes: Iterable[StorageClass]) -> Any:
         return item if item.volume_binding_mode else replace(item, volume_binding_mode=IMMEDIATE)
     if isinstance(item, PersistentVolume):
         return _volume_with_defaults(item)
-    kinds = CSIStorageCapacity, CoschedulingPodGroup, ElasticQuota, MetricPolicyObject, PodGroup, TASPolicyObject
-    if isinstance(item, kinds):
+    groups = CompositePodGroup, CoschedulingPodGroup, PodGroup
+    if isinstance(item, (*groups, CSIStorageCapacity, ElasticQuota, MetricPolicyObject, TASPolicyObject)):
         return replace(item, metadata=_in_a_namespace(item.metadata))
     if isinstance(item, PersistentVolumeClaim):
         return _claim_with_defaults(item, classes)

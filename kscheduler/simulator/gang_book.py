@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from kscheduler.api.objects import Pod
-from kscheduler.api.pod_groups import CoschedulingPodGroup, PodGroup
+from kscheduler.api.pod_groups import AnyPodGroup, CompositePodGroup, CoschedulingPodGroup
 from kscheduler.errors import DecodeError
 from kscheduler.gangs.doors import COSCHEDULING_DOOR, KUBERNETES_DOOR, Doors
 from kscheduler.gangs.gang import GangKey
@@ -85,10 +85,12 @@ class GangBook:
     The simulation reports each pod that arrives, gets a node and leaves it.
     """
 
-    def __init__(self, groups: Sequence[PodGroup | CoschedulingPodGroup]) -> None:
+    def __init__(self, groups: Sequence[AnyPodGroup]) -> None:
         self._doors = Doors([KUBERNETES_DOOR, COSCHEDULING_DOOR])
         self._minima: dict[GangKey, int] = {}
         for group in groups:
+            if isinstance(group, CompositePodGroup):
+                continue  # its groups are shown by themselves
             door = COSCHEDULING_DOOR if isinstance(group, CoschedulingPodGroup) else KUBERNETES_DOOR
             try:
                 gang = door.gang_of(group)

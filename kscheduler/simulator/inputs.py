@@ -20,7 +20,7 @@ from kscheduler.api.devices import DeviceObject
 from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.manifest import Manifests, load_manifests
 from kscheduler.api.objects import MetricPolicyObject, Node, Pod, PolicyObject
-from kscheduler.api.pod_groups import CoschedulingPodGroup, PodGroup
+from kscheduler.api.pod_groups import AnyPodGroup
 from kscheduler.api.share_queues import ShareQueueObject
 from kscheduler.api.storage import StorageObject
 from kscheduler.client.protocol import NODES
@@ -48,9 +48,7 @@ from kscheduler.simulator.workload_file import read_workload
 from kscheduler.telemetry.policy_book import read_policy
 from kscheduler.telemetry.tas_policies import translate
 
-NamedObject = (
-    StorageObject | DeviceObject | PolicyObject | ElasticQuota | PodGroup | CoschedulingPodGroup | ShareQueueObject
-)
+NamedObject = StorageObject | DeviceObject | PolicyObject | ElasticQuota | ShareQueueObject | AnyPodGroup
 NamedT = TypeVar("NamedT", bound=NamedObject)
 
 MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")

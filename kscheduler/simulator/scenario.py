@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from kscheduler.api.devices import DeviceObject
 from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.objects import Node, Pod, PolicyObject
-from kscheduler.api.pod_groups import CoschedulingPodGroup, PodGroup
+from kscheduler.api.pod_groups import AnyPodGroup
 from kscheduler.api.share_queues import ShareQueueObject
 from kscheduler.api.storage import StorageObject
 from kscheduler.simulator.metrics_plan import MetricsPlan
@@ -35,6 +35,6 @@ class Scenario:
     policies: list[PolicyObject] = field(default_factory=list)  # MetricPolicies and TASPolicies
     devices: list[DeviceObject] = field(default_factory=list)  # slices, classes, taint rules, claims, their templates
     quotas: list[ElasticQuota] = field(default_factory=list)
-    pod_groups: list[PodGroup | CoschedulingPodGroup] = field(default_factory=list)
+    pod_groups: list[AnyPodGroup] = field(default_factory=list)
     queues: list[ShareQueueObject] = field(default_factory=list)
     changes: list[ObjectChange] = field(default_factory=list)  # by time; at 0: before the scheduler starts

@@ -27,7 +27,7 @@ from kscheduler.api.objects import (
     Taint,
     Toleration,
 )
-from kscheduler.api.pod_groups import POD_GROUP_LABEL, CoschedulingPodGroup, PodGroup
+from kscheduler.api.pod_groups import POD_GROUP_LABEL, AnyPodGroup
 from kscheduler.simulator.metrics_plan import MetricsPlan
 from kscheduler.simulator.processes import ArrivalProcess, DurationLaw, parse_arrival, parse_duration
 from kscheduler.simulator.scenario import Arrival, Scenario
@@ -195,7 +195,7 @@ def generate_pods(plan: PodPlan, seed: int) -> Scenario:
     labels = {shape.name: {"app": shape.name, **shape.labels} for shape in plan.shapes}
     width = len(str(max(plan.count - 1, 0)))
     arrivals: list[Arrival] = []
-    pod_groups: list[PodGroup | CoschedulingPodGroup] = []
+    pod_groups: list[AnyPodGroup] = []
 
     def add(name: str, shape: PodShape, of_shape: dict[str, str], at_s: float, runs_s: float | None) -> None:
         metadata = ObjectMeta(

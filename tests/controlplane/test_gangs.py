@@ -62,6 +62,24 @@ class Gangs:
             body["spec"] = {"schedulingPolicy": {"gang": {"minCount": least}}, **spec}
         self.workspace.api.create(self._path, body)
 
+    def of_workload(self, name: str) -> Object:
+        """Return a reference to a template, which need not exist."""
+        return {"workloadName": "work", "templateName": name}
+
+    def compose(self, name: str, least: int, **spec: object) -> None:
+        body: Object = {
+            "apiVersion": "scheduling.k8s.io/v1alpha3",
+            "kind": "CompositePodGroup",
+            "metadata": {"name": name},
+            "spec": {
+                "workloadRef": self.of_workload(name),
+                "schedulingPolicy": {"gang": {"minGroupCount": least}},
+                **spec,
+            },
+        }
+        path = f"/apis/scheduling.k8s.io/v1alpha3/namespaces/{self.workspace.namespace}/compositepodgroups"
+        self.workspace.api.create(path, body)
+
     def add(self, name: str, *numbers: int, **spec: object) -> None:
         for number in numbers:
             requests = {"cpu": "2", "memory": "100Mi"}
@@ -129,7 +147,10 @@ def coscheduling(workspace: Workspace, tmp_path: Path) -> Iterator[Gangs]:
 @contextlib.contextmanager
 def kubernetes_groups(release: str, folder: Path, more_gates: str = "") -> Iterator[Gangs]:
     """Serve PodGroups. `more_gates`: of the apiserver, beside those that it needs for that, such as ",Name=true"."""
-    flags = (f"--feature-gates={GATES_OF[release]}{more_gates}", f"--runtime-config={API_OF[release]}=true")
+    served = f"{API_OF[release]}=true" + (
+        ",scheduling.k8s.io/v1alpha3=true" if "CompositePodGroup" in more_gates else ""
+    )
+    flags = (f"--feature-gates={GATES_OF[release]}{more_gates}", f"--runtime-config={served}")
     with ControlPlane(ApiserverOptions(extra_flags=flags), release=release) as control_plane:
         workspace = Workspace(control_plane)
         yield Gangs(workspace, API_OF[release], folder)
@@ -303,6 +324,53 @@ def with_both(folder: Path, play: Callable[[Gangs], Outcome], more_gates: str = 
 
 
 POLICY_OF = {"modest": "Never", "eager": "PreemptLowerPriority"}  # of a class of priority
+
+
+def near(key: str) -> Object:
+    """Return the constraint that all pods of a group are on nodes with one value of a label."""
+    return {"schedulingConstraints": {"topology": [{"key": key}]}}
+
+
+def create_racks(gangs: Gangs, **racks: int) -> None:
+    """Create racks of so many nodes; a rack is in the zone that its name begins with."""
+    for rack, count in racks.items():
+        for number in range(count):
+            gangs.workspace.create_node(f"{rack}-{number}", labels={"rack": rack, "zone": rack[0]})
+
+
+def groups_in_racks(gangs: Gangs) -> Outcome:
+    """Play one group that fits into one rack, one for which no hall is large enough, and one whose label no node has.
+
+    The first has room in two racks, of which the smaller is fuller then. Halls are equal, since kube-scheduler says of
+    any of them why the group does not fit.
+    """
+    create_racks(gangs, a=1, b=2, c=3)
+    for number in range(4):
+        gangs.workspace.create_node(f"hall-{number}", labels={"hall": str(number % 2)})
+    for name, least, key in (("train", 4, "rack"), ("large", 5, "hall"), ("lost", 1, "row")):
+        gangs.create(name, least, **near(key))
+        gangs.add(name, *range(least))
+        eventually(functools.partial(gangs.is_decided, name), f"the group {name} is decided")
+    eventually(lambda: gangs.bound("train") == 4, "the group that fits is bound")
+    eventually(lambda: len(gangs.outcome().rejections) == 6, "each pod of the others says why")
+    return gangs.outcome()
+
+
+def job_in_racks(gangs: Gangs) -> Outcome:
+    """Play a job of two groups with a rack each in one zone, and one of which a group does not fit."""
+    create_racks(gangs, a1=2, a2=1, b1=2, b2=2)
+    for name, of_parts in (("job", (4, 4)), ("large", (1, 9))):
+        gangs.compose(name, 2, **near("zone"))
+        for number, least in enumerate(of_parts):
+            part = f"{name}-{number}"
+            parent = {"parentCompositePodGroupName": name, "workloadRef": gangs.of_workload(part)}
+            gangs.create(part, least, **near("rack"), **parent)
+            gangs.add(part, *range(least))
+    eventually(lambda: gangs.bound("job") == 8, "both groups of the job are bound")
+    eventually(lambda: len(gangs.outcome().rejections) == 10, "each pod of the other job says why")
+    return gangs.outcome()
+
+
 WITH_POLICIES = (  # group, its class, and that of its pods
     ("modest", "modest", "modest"),
     ("torn", "eager", "modest"),
@@ -356,6 +424,27 @@ def test_the_same_becomes_of_groups_with_preemption_policies_as_with_kube_schedu
         "eager": "Scheduled",
     }
     assert {"torn", "modest"} == {name for name, _, _ in ours.rejections}
+
+
+def test_the_same_becomes_of_groups_with_topology_constraints_as_with_kube_scheduler(tmp_path: Path) -> None:
+    ours = with_both(tmp_path, groups_in_racks, ",TopologyAwareWorkloadScheduling=true")
+    assert {name: each[0]["status"] for name, each in ours.conditions.items()} == {
+        "train": "True",
+        "large": "False",
+        "lost": "False",
+    }
+    assert ours.pods_per_node == [2, 2, 6], "two nodes of one rack, and the pods without one"
+
+
+def test_the_same_becomes_of_composite_groups_as_with_kube_scheduler(tmp_path: Path) -> None:
+    gates = ",TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
+    ours = with_both(tmp_path, job_in_racks, gates)
+    assert {name: each[0]["status"] for name, each in ours.conditions.items()} == {
+        "job-0": "True",
+        "job-1": "True",
+        "large-0": "False",
+        "large-1": "False",
+    }
 
 
 def test_a_pod_that_names_a_group_is_bound_by_itself_while_the_gate_is_off(tmp_path: Path) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kscheduler.testing.controlplane import ensure
+from tests.parity.case import Object
 from tests.parity.generate_gangs import GangCase, gates_of
 from tests.parity.oracle import Answer, Ganged
 from tests.parity.oracle_process import OracleProcess
@@ -38,9 +40,16 @@ def _nodes(theirs: Ganged) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     return {name: [node] for name, node in taken.items()}, {name: [node] for name, node in again.items()}
 
 
-def _chosen(theirs: Ganged) -> dict[str, str]:
-    """pod -> the node that it has or is nominated to, which tells the placement that was chosen."""
-    return {name: found.host or found.nomination or "" for name, found in theirs.pods.items()}
+def _chosen(theirs: Ganged) -> list[dict[str, Counter[str]]]:
+    """For the attempt and a trial without victims: pod -> how often it had each node.
+
+    That tells the placement that was chosen: there it had it more often, or has it in the end.
+    """
+    tried = theirs.tried or [{}]
+    chosen = [{name: Counter(nodes) for name, nodes in each.items()} for each in tried]
+    for name, found in theirs.pods.items():
+        chosen[-1].setdefault(name, Counter())[found.host or found.nomination or ""] += 1
+    return chosen
 
 
 def _differences(case: GangCase, theirs: Ganged, ours: Ganged) -> Iterator[str]:
@@ -61,15 +70,39 @@ def _differences(case: GangCase, theirs: Ganged, ours: Ganged) -> Iterator[str]:
             yield f"nomination: pod {name}: expected {expected.nomination!r}, got {got.nomination!r}"
     if _in_order(case, theirs) != _in_order(case, ours):
         yield f"evicted: expected {theirs.ended}, got {ours.ended}"
-    if (theirs.failed or []) != (ours.failed or []):
+    if _by_group(case, theirs) != _by_group(case, ours):
         yield f"order of failures: expected {theirs.failed}, got {ours.failed}"
     if theirs.condition != ours.condition:
         yield f"condition: expected {theirs.condition}, got {ours.condition}"
+    expected_of, got_of = theirs.conditions or {}, ours.conditions or {}
+    for name in sorted(expected_of.keys() | got_of.keys()):
+        if expected_of.get(name) != got_of.get(name):
+            yield f"condition: group {name}: expected {expected_of.get(name)}, got {got_of.get(name)}"
+
+
+def _by_group(case: GangCase, found: Ganged) -> dict[str, list[str]]:
+    """Group -> the names of failed pods in order; in which order groups report is by chance."""
+    groups = {pod["metadata"]["name"]: pod["spec"]["schedulingGroup"]["podGroupName"] for pod in case.pending}
+    failed: dict[str, list[str]] = {}
+    for name in found.failed or ():
+        failed.setdefault(groups[name], []).append(name)
+    return failed
 
 
 def _in_order(case: GangCase, found: Ganged) -> list[list[str]]:
     """The uids of evicted pods in order; of a group that is evicted together kube-scheduler's order is by chance."""
     if case.release == "1.36":  # each member evicts by itself, beside the others
         return [sorted(set(found.ended or ()))]
-    groups = {pod["metadata"]["uid"]: pod["spec"].get("schedulingGroup") or pod for pod in case.cluster["pods"]}
+    parents = {
+        (group["metadata"]["namespace"], group["metadata"]["name"]): group["spec"].get("parentCompositePodGroupName")
+        for group in case.pod_groups
+    }
+
+    def unit(pod: Object) -> object:
+        group = pod["spec"].get("schedulingGroup", {}).get("podGroupName")
+        if group is None:
+            return pod
+        return parents.get((pod["metadata"]["namespace"], group)) or pod["spec"]["schedulingGroup"]
+
+    groups = {pod["metadata"]["uid"]: unit(pod) for pod in case.cluster["pods"]}
     return [sorted(run) for _, run in itertools.groupby(found.ended or (), key=groups.__getitem__)]

@@ -15,7 +15,9 @@ from collections.abc import Callable
 
 from kscheduler.gangs.texts import NEVER_PREEMPTS, NO_PLACEMENTS, WAITS_FOR_MINIMUM, WAITS_FOR_ROOM
 from tests.parity.compare_gangs import gang_differences, gang_oracle
+from tests.parity.generate_composites import generate_composite
 from tests.parity.generate_gangs import (
+    COMPOSITES,
     EVICTING,
     NEWEST,
     PLACEMENTS,
@@ -65,13 +67,29 @@ WITH_POLICIES = (
     "the group may not preempt",
     "refused since policies differ",
 )
-OF_GATES: dict[tuple[str, ...], tuple[str, ...]] = {PLACEMENTS: WITH_PLACEMENTS, POLICIES: WITH_POLICIES}
+WITH_COMPOSITES = (
+    "held back",
+    "scheduled whole",
+    "pods are evicted",
+    "some groups are scheduled and some are not",
+    "all groups are rejected",
+    "beside bound members of a composite group",
+    "a composite group below another",
+    "a composite group in one domain",
+    "a composite group is evicted whole",
+)
+OF_GATES: dict[tuple[str, ...], tuple[str, ...]] = {
+    PLACEMENTS: WITH_PLACEMENTS,
+    POLICIES: WITH_POLICIES,
+    COMPOSITES: WITH_COMPOSITES,
+}
 REJECTED_BESIDE = ("pod group is unschedulable, minCount", "pod group is unschedulable, waiting for minCount")
 
 
 GENERATORS: dict[tuple[str, ...], Callable[[int, float], GangCase]] = {
     PLACEMENTS: generate_placed_gang,
     POLICIES: generate_gang_with_policy,
+    COMPOSITES: generate_composite,
 }
 
 
@@ -117,6 +135,19 @@ class GangCoverage:
             "the group may not preempt": any(NEVER_PREEMPTS in text for text in texts),
             "refused since policies differ": any("the pod group's preemption policy" in text for text in texts),
         }
+        statuses = {each.status for each in (found.conditions or {}).values()}
+        own = {group["metadata"]["name"] for group in case.pod_groups if case.composites}
+        of_tree = [pod for pod in case.cluster["pods"] if pod["metadata"]["name"].startswith("b")]
+        met |= {
+            "some groups are scheduled and some are not": statuses == {"True", "False"},
+            "all groups are rejected": statuses == {"False"},
+            "beside bound members of a composite group": hosts
+            and any(pod["spec"].get("schedulingGroup", {}).get("podGroupName") in own for pod in of_tree),
+            "a composite group below another": len(case.composites) > 1 and statuses == {"True"},
+            "a composite group in one domain": hosts
+            and any("schedulingConstraints" in group["spec"] for group in case.composites),
+            "a composite group is evicted whole": _is_tree_evicted(case, set(found.ended or ())),
+        }
         self.met.update(name for name, is_met in met.items() if is_met)
 
     def missing(self) -> list[str]:
@@ -134,6 +165,17 @@ def _is_group_evicted(case: GangCase, ended: set[str]) -> bool:
     return any(group.get("podGroupName") in whole for group in groups)
 
 
+def _is_tree_evicted(case: GangCase, ended: set[str]) -> bool:
+    whole = {each["metadata"]["name"] for each in case.composites if "all" in each["spec"].get("disruptionMode", {})}
+    below = {
+        group["metadata"]["name"]
+        for group in case.pod_groups
+        if group["spec"].get("parentCompositePodGroupName") in whole
+    }
+    groups = [pod["spec"].get("schedulingGroup", {}) for pod in case.cluster["pods"] if pod["metadata"]["uid"] in ended]
+    return any(group.get("podGroupName") in below for group in groups)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Compare decisions about groups with kube-scheduler's.")
     parser.add_argument("--cases", type=int, default=5000)
@@ -142,11 +184,14 @@ def main() -> int:
     parser.add_argument("--release", choices=sorted(EXPECTED), default=os.environ.get(CHOSEN) or NEWEST)
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--placements", action="store_true", help="groups ask for one domain of nodes, with 1.37")
+    only.add_argument("--composites", action="store_true", help="groups are in trees of composite groups, with 1.37")
     only.add_argument("--policies", action="store_true", help="groups state a preemption policy, with 1.37")
     asked = parser.parse_args()
     logging.disable(logging.ERROR)  # of faults that kube-scheduler has, too
     seeds = range(asked.seed, asked.seed + asked.cases)
-    more_gates = PLACEMENTS if asked.placements else POLICIES if asked.policies else ()
+    more_gates = (
+        PLACEMENTS if asked.placements else POLICIES if asked.policies else COMPOSITES if asked.composites else ()
+    )
     if more_gates:
         asked.release = NEWEST
         cases = (GENERATORS[more_gates](seed, asked.evicting) for seed in seeds)

@@ -25,6 +25,7 @@ NEWEST = "1.37"
 GATES = {"1.36": {"GenericWorkload": True, "GangScheduling": True}, "1.37": {"GenericWorkload": True}}
 # Gates of the newest release that some cases have on as well.
 PLACEMENTS, POLICIES = ("TopologyAwareWorkloadScheduling",), ("PodGroupPreemptionPolicy",)
+COMPOSITES = (*PLACEMENTS, "CompositePodGroup")
 CONDITIONS = {"1.36": "PodGroupScheduled", "1.37": "PodGroupInitiallyScheduled"}
 NAME = "train"
 CONFIGURATIONS = 50  # that cases take turns with, since reading one takes longer than a decision
@@ -37,6 +38,7 @@ class GangCase(Case):
     """`pending` are the pods of the first group that wait, in the order in which they come."""
 
     pod_groups: list[Object] = field(default_factory=list)
+    composites: list[Object] = field(default_factory=list)  # the first is the root of the pending pods' groups
     more_gates: tuple[str, ...] = ()  # that are on beside those of all groups
 
     @property
@@ -45,13 +47,15 @@ class GangCase(Case):
 
     def request(self) -> bytes:
         asked = {"mode": self.mode, "config": json.dumps(self.config), "cluster": self.cluster}
-        return json.dumps({**asked, "pending": self.pending, "podGroups": self.pod_groups}).encode()
+        return json.dumps(
+            {**asked, "pending": self.pending, "podGroups": self.pod_groups, "compositePodGroups": self.composites}
+        ).encode()
 
     def copy(self) -> GangCase:
         return copy.deepcopy(self)
 
     def __str__(self) -> str:
-        return f"{Case.__str__(self)}\nof the groups\n{json.dumps(self.pod_groups, indent=1)}"
+        return f"{Case.__str__(self)}\nof the groups\n{json.dumps(self.pod_groups + self.composites, indent=1)}"
 
 
 def gates_of(release: str, more: Sequence[str] = ()) -> dict[str, bool]:
@@ -129,12 +133,16 @@ def generate_gang_with_policy(seed: int, evicting: float = EVICTING) -> GangCase
     """The case of a seed with the gate by which groups state a preemption policy; mostly that of all their pods."""
     case, rng = generate_gang(seed, evicting), random.Random(f"{seed}/policy")
     case.more_gates = POLICIES
+    # Where the pods may evict nobody, the others are such that kube-scheduler's reprieve would overlook their terms.
+    never = all(pod["spec"].get("preemptionPolicy") == "Never" for pod in case.pending)
     for group in case.pod_groups:
         policy = pick(rng, (None, "Never", "PreemptLowerPriority", "PreemptLowerPriority"))
+        if never and often(rng, 0.8):
+            policy = "Never"
         if policy is not None:
             group["spec"]["preemptionPolicy"] = policy
         name, namespace = group["metadata"]["name"], group["metadata"]["namespace"]
-        agrees = often(rng, 0.9)
+        agrees = often(rng, 0.9) and (policy == "Never" or not never)
         for pod in (*case.pending, *case.cluster["pods"]):
             of_group = pod["spec"].get("schedulingGroup", {}).get("podGroupName") == name
             if of_group and pod["metadata"]["namespace"] == namespace and agrees:

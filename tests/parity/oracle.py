@@ -134,6 +134,7 @@ class Ganged(msgspec.Struct, rename="camel", kw_only=True):
     failed: list[str] | None = None  # names in the order in which they were reported
     ended: list[str] | None = None  # uids of the pods that are evicted for the group, in that order
     condition: GroupCondition | None = None
+    conditions: dict[str, GroupCondition] | None = None  # of a composite group, by the name of the PodGroup
 
 
 class Answer(msgspec.Struct, rename="camel", kw_only=True):

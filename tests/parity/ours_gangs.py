@@ -10,13 +10,14 @@ import asyncio
 import functools
 import json
 import random
+from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 from kscheduler.api.decode import convert_object
 from kscheduler.api.objects import Pod, PodCondition, PodDisruptionBudget
+from kscheduler.api.pod_groups import CompositePodGroup, PodGroup
 from kscheduler.api.pod_groups import GroupCondition as Condition
-from kscheduler.api.pod_groups import PodGroup
 from kscheduler.cache.cache import Cache
 from kscheduler.client.pod_group_kinds import pod_groups
 from kscheduler.client.pod_status import PodStatusLane
@@ -36,8 +37,9 @@ from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAUL
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status
+from kscheduler.gangs.composites import Composites
 from kscheduler.gangs.domains import DomainIndex
-from kscheduler.gangs.doors import KUBERNETES_DOOR, Doors
+from kscheduler.gangs.doors import COMPOSITE_DOOR, KUBERNETES_DOOR, Doors
 from kscheduler.gangs.gang_cycle import GangBatch
 from kscheduler.gangs.gang_queue import GangQueue
 from kscheduler.gangs.group_events import GroupEvents
@@ -71,18 +73,20 @@ from tests.support.clocks import ManualClock
 
 _MEASUREMENTS = Measurements()  # of all cases; nobody looks at them
 Nodes = Mapping[str, Collection[str]]  # pod -> nodes
+Chosen = Sequence[Mapping[str, Counter[str]]]  # for each attempt: pod -> how often it had a node
 SCALE = 1000  # of all weights, so that the plugin that breaks ties has the last word only
 
 
 def decide_gang(
-    case: GangCase, taken: Nodes, again: Nodes, order: Sequence[str] = (), chosen: Mapping[str, str] | None = None
+    case: GangCase, taken: Nodes, again: Nodes, order: Sequence[str] = (), chosen: Chosen | None = None
 ) -> Ganged:
     """Decide about the group of a case.
 
     `taken`: the nodes that kube-scheduler took, by pod, until it gave any back; `again`: after that. `order`: the names
-    of pods in its order, where that is by chance. `chosen`: the nodes in the placement that it chose, by pod.
+    of pods in its order, where that is by chance. `chosen`: how often pods had nodes, more often in placements that it
+    chose.
     """
-    return _World(case, taken, again, order, chosen or {}).decide()
+    return _World(case, taken, again, order, chosen or [{}]).decide()
 
 
 @functools.lru_cache(maxsize=256)
@@ -91,14 +95,12 @@ def _read_config(text: str, release: str, *gates: str) -> SchedulerConfig:
 
 
 class _World:
-    def __init__(
-        self, case: GangCase, taken: Nodes, again: Nodes, order: Sequence[str], chosen: Mapping[str, str]
-    ) -> None:
+    def __init__(self, case: GangCase, taken: Nodes, again: Nodes, order: Sequence[str], chosen: Chosen) -> None:
         self._case = case
         config = _read_config(json.dumps(case.config), case.release, *case.gates)
         self._release = config.release
         self._found = Ganged(taken={}, failed=[])
-        self._conditions: list[Condition] = []
+        self._conditions: list[tuple[str, Condition]] = []
         self.clock = ManualClock(now=100.0)
         self._cache, self._nominations = Cache(), Nominations()
         nominations, self._evictions = self._nominations, _LateEvictions()
@@ -199,11 +201,18 @@ class _World:
             return
         executor = GangExecutor(handle, DEFAULT_PREEMPTION, tell=lambda *_: None, gang_uid=reports.uid_of_face)
         preemption = _Preemption(self._cache, self._registry, planner, handle, executor)
-        preemption.turn = functools.partial(ties.turn_to, {**taken, **again})
-        placements = None
+        chooser = _Chooser(chosen)
+
+        def turn() -> None:
+            ties.turn_to({**taken, **again})
+            chooser.turn()
+
+        preemption.turn = turn
+        placements = composites = None
         if set(PLACEMENTS) <= set(case.more_gates):
             plugins, index = placement_plugins(config), DomainIndex(self._cache.table)
-            placements = Placements(planner, index, frameworks, plugins, functools.partial(_choose, chosen))
+            placements = Placements(planner, index, frameworks, plugins, chooser.choose)
+            composites = Composites(planner, placements)
         self._batch.gangs = KubernetesGangCycle(
             self._queue,
             self._registry,
@@ -212,6 +221,7 @@ class _World:
             release=self._release,
             group_preemption=preemption,
             placements=placements,
+            composites=composites,
             reports=reports,
             **settings,
         )
@@ -224,18 +234,23 @@ class _World:
             info = read_pod(pod, self._release)
             self._cache.set_pod(info)
             self._evictions.show(info.pod)
-        events = GroupEvents(
-            KUBERNETES_DOOR,
-            self._registry,
-            queue,
-            queue.reconsider,
-            clock=self.clock,
-            measurements=_MEASUREMENTS,
-            wake=lambda: None,
-            statuses=self._statuses,
+        events, of_composites = (
+            GroupEvents(
+                door,
+                self._registry,
+                queue,
+                queue.reconsider,
+                clock=self.clock,
+                measurements=_MEASUREMENTS,
+                wake=lambda: None,
+                statuses=self._statuses if door is KUBERNETES_DOOR else None,
+            )
+            for door in (KUBERNETES_DOOR, COMPOSITE_DOOR)
         )
         for group in case.pod_groups:
             events.on_add(convert_object(group, PodGroup))
+        for group in case.composites:
+            of_composites.on_add(convert_object(group, CompositePodGroup))
         for document in case.pending:
             self.clock.advance(0.001)
             info = read_pod(document, self._release)
@@ -253,14 +268,14 @@ class _World:
         self._evictions.finish()
         self._found.ended = self._evictions.ended_pods
         asyncio.run(self._write())
-        for condition in self._conditions:
-            self._found.condition = GroupCondition(
-                condition.type,
-                condition.status,
-                condition.reason,
-                condition.message,
-                condition.observed_generation or 0,
-            )
+        conditions = {
+            name: GroupCondition(each.type, each.status, each.reason, each.message, each.observed_generation or 0)
+            for name, each in self._conditions
+        }
+        if case.composites:
+            self._found.conditions = conditions
+        else:
+            self._found.condition = next(iter(conditions.values()), None)
         return self._found
 
     async def _write(self) -> None:
@@ -270,14 +285,23 @@ class _World:
         self._found.pods[cycle.pod.pod.metadata.name] = Member(cycle.node_name)
 
 
-def _choose(chosen: Mapping[str, str], best: Sequence[Available]) -> Available:
-    """Take the placement that kube-scheduler took, of those with the highest score."""
+class _Chooser:
+    """Takes the placement that kube-scheduler took, of those with the highest score."""
 
-    def agreeing(available: Available) -> int:
+    def __init__(self, chosen: Chosen) -> None:
+        self._chosen, *self._later = chosen
+
+    def turn(self) -> None:
+        """Go on to the trial without victims."""
+        if self._later:
+            self._chosen = self._later.pop(0)
+
+    def choose(self, best: Sequence[Available]) -> Available:
+        return max(best, key=self._agreeing)
+
+    def _agreeing(self, available: Available) -> int:
         names = {placed.queued.pod_info.pod.metadata.name: placed.node_name for placed in available.placed}
-        return sum(chosen.get(name) == node for name, node in names.items())
-
-    return max(best, key=agreeing)
+        return sum(self._chosen[name][node] for name, node in names.items() if name in self._chosen)
 
 
 class _TieBreaker:
@@ -360,8 +384,8 @@ class _Silent(Events):
 class _Writes:
     """A client that notes conditions of groups in place of writing them."""
 
-    def __init__(self, conditions: list[Condition]) -> None:
+    def __init__(self, conditions: list[tuple[str, Condition]]) -> None:
         self._conditions = conditions
 
     async def patch_condition(self, resource: Any, namespace: str, name: str, uid: str, condition: Condition) -> None:
-        self._conditions.append(condition)
+        self._conditions.append((name, condition))

@@ -13,7 +13,9 @@ import pytest
 
 from tests.parity.compare_gangs import gang_differences, gang_oracle
 from tests.parity.coverage_gangs import GangCoverage
+from tests.parity.generate_composites import generate_composite
 from tests.parity.generate_gangs import (
+    COMPOSITES,
     NEWEST,
     PLACEMENTS,
     POLICIES,
@@ -66,6 +68,14 @@ def test_groups_that_state_a_preemption_policy_are_decided_as_by_kube_scheduler(
     running = gang_oracle(NEWEST, POLICIES)
     cases = (generate_gang_with_policy(seed) for seed in [*FIXED_SEEDS, *SEEDS])
     try_all(running, cases, gang_differences, GangCoverage(NEWEST, POLICIES))
+    running.close()
+
+
+@OF_NEWEST
+def test_composite_groups_are_decided_as_by_kube_scheduler() -> None:
+    running = gang_oracle(NEWEST, COMPOSITES)
+    cases = (generate_composite(seed) for seed in [*FIXED_SEEDS, *SEEDS])
+    try_all(running, cases, gang_differences, GangCoverage(NEWEST, COMPOSITES))
     running.close()
 
 

@@ -73,7 +73,5 @@ def add_members(world: World, name: str, *numbers: int) -> None:
         world.add_pod(make_pod(f"{name}-{number}").scheduling_group(name).req(cpu=2))
 
 
-def notes(world: World, reason: str) -> list[str]:
-    return [
-        event.note for event in world.cluster.events if event.reason == reason and event.regarding.kind == "PodGroup"
-    ]
+def notes(world: World, reason: str, kind: str = "PodGroup") -> list[str]:
+    return [event.note for event in world.cluster.events if event.reason == reason and event.regarding.kind == kind]

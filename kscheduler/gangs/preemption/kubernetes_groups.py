@@ -6,7 +6,9 @@ Source: pkg/scheduler/framework/preemption/types.go of that release.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice, takewhile
 
+from kscheduler.api.pod_groups import MAX_TREE_DEPTH
 from kscheduler.cache.cache import Cache
 from kscheduler.gangs.gang import Disruption, Gang, GangKey
 from kscheduler.gangs.preemption.units import Unit
@@ -25,9 +27,9 @@ class KubernetesGroups:
         return any(uid in members for uid in node.pods)
 
     def priority_of(self, pod: PodInfo) -> int:
-        """Return the priority of a pod's group, or its own if it is in no group that exists."""
-        group = self._group_of(pod)
-        return pod.priority if group is None else group.priority or 0
+        """Return the priority of the topmost group above a pod, or its own if it is in no group that exists."""
+        groups = self._groups_of(pod)
+        return groups[-1].priority or 0 if groups else pod.priority
 
     def units(self, nodes: Iterable[NodeInfo], below: int) -> list[Unit]:
         """Return what may be evicted below a priority, with at least a pod on one of these nodes."""
@@ -37,20 +39,23 @@ class KubernetesGroups:
             for pod in node.pods.values():
                 member = self._registry.members.get(pod.uid)
                 key = None if member is None else member.tracked.key
-                group = self._group_of(pod)
                 priority = self.priority_of(pod)
                 if priority >= below:
                     continue
-                if group is None or group.disruption is not Disruption.ALL:
+                whole = [group for group in self._groups_of(pod) if group.disruption is Disruption.ALL]
+                if not whole:
                     units.append(Unit((pod,), priority, key))
-                elif group.key not in seen:
-                    seen.add(group.key)
-                    units.append(Unit(self._scheduled(group.key), priority, key))
+                elif whole[-1].key not in seen:
+                    seen.add(whole[-1].key)
+                    units.append(Unit(self._scheduled(whole[-1].key), priority, whole[-1].key))
         return units
 
-    def _group_of(self, pod: PodInfo) -> Gang | None:
+    def _groups_of(self, pod: PodInfo) -> list[Gang]:
+        """Return the groups that a pod is in, upwards, as far as they exist."""
         member = self._registry.members.get(pod.uid)
-        return None if member is None else member.tracked.gang
+        above = () if member is None else member.tracked.lineage
+        known = takewhile(lambda gang: gang is not None, (tracked.gang for tracked in above))
+        return [gang for gang in islice(known, MAX_TREE_DEPTH) if gang is not None]
 
     def _scheduled(self, key: GangKey) -> tuple[PodInfo, ...]:
         """Return the members of a group that have a node."""

@@ -9,7 +9,7 @@ from kscheduler.api.objects import Pod
 from kscheduler.cache.cache import Cache
 from kscheduler.framework.preemption.importance import by_importance, started_s
 from kscheduler.framework.preemption.violations import overdraws
-from kscheduler.gangs.gang import Disruption, GangKey
+from kscheduler.gangs.gang import COMPOSITE_API, Disruption, GangKey
 from kscheduler.gangs.registry import Registry, Stage, TrackedGang
 from kscheduler.snapshot.disruption_budgets import Budget, DisruptionBudgets
 from kscheduler.snapshot.node_info import NodeInfo
@@ -163,10 +163,12 @@ class Order:
     def _importance(self, unit: Unit) -> tuple[float, ...]:
         """Return a key that sorts units as kube-scheduler's workload-aware preemption does, the most important first.
 
-        By priority; units of gangs before pods of none; the larger one; the one that has run for longer.
+        By priority; composite groups, then units of other gangs, then pods of none; the larger; the one that has run
+        for longer.
         """
         start = min(started_s(pod, self._now) for pod in unit.pods)
-        return -unit.priority, unit.gang is None, -len(unit.pods), start
+        rank = 2 if unit.gang is None else 0 if unit.gang.api == COMPOSITE_API else 1
+        return -unit.priority, rank, -len(unit.pods), start
 
 
 def pods_of(units: Iterable[Unit], without: Container[str] = ()) -> list[PodInfo]:

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -24,9 +26,9 @@ import (
 func (w *world) gang(asked *request) (*ganged, error) {
 	// 1. Whatever is written is seen, and nothing fails.
 	client := anyProfile(w.scheduler.Profiles).ClientSet().(*fake.Clientset)
-	conditions, bound := make(chan json.RawMessage, 10), make(chan *v1.Binding, len(asked.Pending))
+	conditions, bound := make(chan clienttesting.PatchAction, 10), make(chan *v1.Binding, len(asked.Pending))
 	client.PrependReactor("patch", "podgroups", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		conditions <- action.(clienttesting.PatchAction).GetPatch()
+		conditions <- action.(clienttesting.PatchAction)
 		return true, &schedulingapi.PodGroup{}, nil
 	})
 	client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -58,7 +60,7 @@ func (w *world) gang(asked *request) (*ganged, error) {
 	}
 
 	// 2. The group and its pods come as from the watch.
-	current := &schedulingapi.PodGroup{}
+	current, shown := &schedulingapi.PodGroup{}, map[string][]metav1.Condition{}
 	for _, raw := range asked.PodGroups {
 		group := &schedulingapi.PodGroup{}
 		if err := json.Unmarshal(raw, group); err != nil {
@@ -67,9 +69,24 @@ func (w *world) gang(asked *request) (*ganged, error) {
 		if current.Name == "" { // the first is that of the pending pods
 			current = group
 		}
+		shown[group.Name] = group.Status.Conditions
 		w.scheduler.Cache.AddPodGroup(group)
 		w.scheduler.SchedulingQueue.AddPodGroup(w.logger, group)
 		event := fwk.ClusterEvent{Resource: fwk.PodGroup, ActionType: fwk.Add}
+		w.scheduler.SchedulingQueue.MoveAllToActiveOrBackoffQueue(w.logger, event, nil, group, nil)
+	}
+	root := current.UID
+	for i, raw := range asked.CompositePodGroups {
+		group := &schedulingv1alpha3.CompositePodGroup{}
+		if err := json.Unmarshal(raw, group); err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			root = group.UID
+		}
+		w.scheduler.Cache.AddCompositePodGroup(w.logger, group)
+		w.scheduler.SchedulingQueue.AddCompositePodGroup(w.logger, group)
+		event := fwk.ClusterEvent{Resource: fwk.CompositePodGroup, ActionType: fwk.Add}
 		w.scheduler.SchedulingQueue.MoveAllToActiveOrBackoffQueue(w.logger, event, nil, group, nil)
 	}
 	for _, pod := range asked.Pending {
@@ -88,7 +105,7 @@ func (w *world) gang(asked *request) (*ganged, error) {
 	w.scheduler.ScheduleOne(w.ctx)
 
 	for _, executor := range executors {
-		for executor.IsPodGroupRunningPreemption(current.UID) {
+		for executor.IsPodGroupRunningPreemption(root) {
 			time.Sleep(20 * time.Microsecond)
 		}
 	}
@@ -111,14 +128,18 @@ func (w *world) gang(asked *request) (*ganged, error) {
 			return nil, fmt.Errorf("the pods that did not fail: expected them to be bound within %s", bindingPatience)
 		}
 	}
-	select {
-	case patch := <-conditions:
-		condition, err := patched(current.Status.Conditions, schedulingapi.PodGroupInitiallyScheduled, patch)
+	found.Conditions = map[string]*groupCondition{}
+	for range len(conditions) { // those that are missing the objects say already
+		patch := <-conditions
+		name := patch.GetName()
+		condition, err := patched(shown[name], schedulingapi.PodGroupInitiallyScheduled, patch.GetPatch())
 		if err != nil {
 			return nil, err
 		}
-		found.Condition = condition
-	default: // the object says it already
+		found.Conditions[name] = condition
+	}
+	if len(asked.CompositePodGroups) == 0 {
+		found.Condition, found.Conditions = found.Conditions[current.Name], nil
 	}
 	return found, nil
 }

@@ -20,11 +20,17 @@ import (
 type orderedPlacements struct {
 	*witness
 	real fwk.PlacementGeneratePlugin
+	root string // the group of the first call, of which all others are a part
 }
 
 func (p *orderedPlacements) GeneratePlacements(ctx context.Context, state fwk.PodGroupCycleState, group fwk.PodGroupInfo,
 	parent *fwk.Placement) (*fwk.GeneratePlacementsResult, *fwk.Status) {
-	p.tried = append(p.tried, map[string][]string{})
+	if p.root == "" {
+		p.root = group.GetKey()
+	}
+	if p.root == group.GetKey() {
+		p.tried = append(p.tried, map[string][]string{})
+	}
 	found, status := p.real.GeneratePlacements(ctx, state, group, parent)
 	if found != nil {
 		slices.SortFunc(found.Placements, func(a, b *fwk.Placement) int { return strings.Compare(a.Name, b.Name) })
@@ -41,11 +47,13 @@ func withPlacements(ctx context.Context, w *witness, handle fwk.Handle) (fwk.Plu
 	if !hasPlacements() {
 		return w, nil
 	}
-	generator, err := topologyaware.New(ctx, nil, handle, feature.Features{})
+	generator, err := topologyaware.New(ctx, nil, handle, feature.Features{
+		EnableCompositePodGroup: utilfeature.DefaultFeatureGate.Enabled(features.CompositePodGroup),
+	})
 	if err != nil {
 		return nil, err
 	}
-	return &orderedPlacements{w, generator}, nil
+	return &orderedPlacements{witness: w, real: generator}, nil
 }
 
 // watchPlacements puts the witness in the place of TopologyPlacementGenerator, if the gate for that is on.

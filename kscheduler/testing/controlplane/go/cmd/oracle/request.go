@@ -34,7 +34,8 @@ type request struct {
 	Changes   []change `json:"changes"`
 
 	// For a group.
-	PodGroups []json.RawMessage `json:"podGroups"`
+	PodGroups          []json.RawMessage `json:"podGroups"`
+	CompositePodGroups []json.RawMessage `json:"compositePodGroups"` // the first is the root of the pending pods
 }
 
 type cluster struct {
