@@ -56,10 +56,11 @@ def test_a_gate_may_be_implemented_in_one_release_alone() -> None:
     changed, warnings = with_settings(RELEASE_1_37, settings)
     assert changed.set_gates == settings
     assert warnings == ()
-    assert with_settings(RELEASE_1_36, settings) == (
-        RELEASE_1_36,
-        ("--feature-gates TopologyAwareWorkloadScheduling=true has no effect: kscheduler has one behaviour",),
-    )
+    for name in ("TopologyAwareWorkloadScheduling", "WorkloadAwarePreemption"):
+        assert with_settings(RELEASE_1_36, {name: True}) == (
+            RELEASE_1_36,
+            (f"--feature-gates {name}=true has no effect: kscheduler has one behaviour",),
+        )
 
 
 @BOTH
