@@ -192,7 +192,9 @@ class GangParts:
             batch.gangs = MemberwiseCycle(*parts, **around)
         elif follows:
             self.queue.gate = executor.gate
-            placements = self._placements(planner, profiles) if rules.heeds_topology else None
+            placements = None
+            if rules.heeds_topology:
+                placements = self._placements(planner, profiles, settings["stopwatch"])
             batch.gangs = KubernetesGangCycle(
                 *parts,
                 release=self._release,
@@ -236,9 +238,18 @@ class GangParts:
         self._measure.show_gang_reservation(made.reserved_pods)
         return made
 
-    def _placements(self, planner: Planner, profiles: Mapping[str, Framework]) -> Placements:
-        domains, rng = DomainIndex(self._cache.table), self.handle.rng
-        return Placements(planner, domains, profiles, placement_plugins(self._config), rng.choice)
+    def _placements(
+        self, planner: Planner, profiles: Mapping[str, Framework], stopwatch: Callable[[], float]
+    ) -> Placements:
+        return Placements(
+            planner,
+            DomainIndex(self._cache.table),
+            profiles,
+            placement_plugins(self._config),
+            self.handle.rng.choice,
+            observer=self._measure,
+            stopwatch=stopwatch,
+        )
 
     def demand_of(self, queued: QueuedPodInfo, demand: Demand) -> Demand:
         """Return what a gang asks of its queue with shares, or a pod. `demand`: of the pod, or of a member."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from kscheduler.config.extension_points import ExtensionPoint
 from kscheduler.config.profiles import effective_plugins
@@ -70,6 +71,13 @@ class Available:
     placed: Sequence[Placed]  # undone
 
 
+class PlacementObserver(Protocol):
+    """Who counts placements: Measurements."""
+
+    def placements_generated(self, profile: str, count: int) -> None: ...
+    def placements_evaluated(self, profile: str, *, is_feasible: bool, count: int, seconds: float) -> None: ...
+
+
 class Placements:
     def __init__(
         self,
@@ -78,8 +86,13 @@ class Placements:
         profiles: Mapping[str, Framework],
         plugins: Mapping[str, PlacementPlugins],
         choose: Callable[[Sequence[Available]], Available],
+        *,
+        observer: PlacementObserver,
+        stopwatch: Callable[[], float],
     ) -> None:
         """`choose`: takes one of those placements that have the highest score."""
+        self._observer = observer
+        self._stopwatch = stopwatch
         self._planner = planner
         self._index = index
         self._profiles = profiles
@@ -114,11 +127,16 @@ class Placements:
         before, least = tracked.placed, tracked.min_members  # a member that is assumed counts as placed
         available: list[Available] = []
         plans: list[Plan] = []
-        for place in self._promising(places, members, least - before):
+        self._observer.placements_generated(profile, len(places))
+        for place in self._look_for_promising(places, members, least - before, profile):
+            began = self._stopwatch()
             plan = self._plan_in(place, members, missing, on_trial=on_trial)
             if plan.fault is not None:
                 return plan
-            if before + len(plan.placed) >= least:
+            is_feasible = before + len(plan.placed) >= least
+            took = self._stopwatch() - began
+            self._observer.placements_evaluated(profile, is_feasible=is_feasible, count=1, seconds=took)
+            if is_feasible:
                 if len(places) == 1:
                     return plan
                 available.append(Available(place, list(plan.placed)))
@@ -140,6 +158,18 @@ class Placements:
         return self._planner.plan(members, missing, on_trial=on_trial, within=within)
 
     # --- which placements ---
+
+    def _look_for_promising(
+        self, places: Sequence[Domain | None], members: Sequence[QueuedPodInfo], needed: int, profile: str
+    ) -> list[Domain | None]:
+        """Return the promising placements, and count the others as infeasible, each with its share of the time."""
+        began = self._stopwatch()
+        promising = self._promising(places, members, needed)
+        others = len(places) - len(promising)
+        if others:
+            share = (self._stopwatch() - began) / len(places)
+            self._observer.placements_evaluated(profile, is_feasible=False, count=others, seconds=share)
+        return promising
 
     def _promising(
         self, places: Sequence[Domain | None], members: Sequence[QueuedPodInfo], needed: int

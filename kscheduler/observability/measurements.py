@@ -300,6 +300,18 @@ class Measurements:
         metrics.podgroup_scheduling_attempt_duration_seconds.labels(result, profile).observe(seconds)
         metrics.podgroup_scheduling_algorithm_duration_seconds.labels().observe(seconds)
 
+    def placements_generated(self, profile: str, count: int) -> None:
+        """Count the placements of a PodGroup in one attempt to plan it."""
+        self.metrics.generated_placements_total.labels(profile).inc(count)
+
+    def placements_evaluated(self, profile: str, *, is_feasible: bool, count: int, seconds: float) -> None:
+        """Record that a PodGroup was planned in placements, or these were ruled out. `seconds`: for each."""
+        result = "feasible" if is_feasible else "infeasible"
+        self.metrics.placement_evaluations_total.labels(result, profile).inc(count)
+        duration = self.metrics.placement_evaluation_duration_seconds.labels(result, profile)
+        for _ in range(count):
+            duration.observe(seconds)
+
     def group_preemption_attempted(self, result: str) -> None:
         """Count one PodGroup for which preemption was attempted. `result`: the code of its status."""
         self.metrics.workload_preemption_attempts_total.labels(result).inc()

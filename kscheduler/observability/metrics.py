@@ -445,6 +445,22 @@ class Metrics:
             exponential(1.0, 2, 11),
             ("preemptor",),
         )
+        self.generated_placements_total = self._counters(
+            "scheduler_generated_placements_total",
+            "[ALPHA] Placements that were generated for PodGroups; since 1.37, with its gate of topology constraints.",
+            ("profile",),
+        )
+        self.placement_evaluations_total = self._counters(
+            "scheduler_placement_evaluations_total",
+            "[ALPHA] Placements in which a PodGroup was planned, by result: feasible, infeasible.",
+            attempt,
+        )
+        self.placement_evaluation_duration_seconds = self._histograms(
+            "scheduler_placement_evaluation_duration_seconds",
+            "[ALPHA] Latency of planning a PodGroup in one placement, by result: feasible, infeasible.",
+            exponential(0.001, 2, 15),
+            attempt,
+        )
 
     def _declare_claims(self) -> None:
         of_a_device = ("profile", "driver", "status")

@@ -18,6 +18,8 @@ from kscheduler.gangs.placements import Available, DomainUnknown, PlacementPlugi
 from kscheduler.gangs.planner import Plan, Planner
 from kscheduler.gangs.registry import Registry, Stage, TrackedGang
 from kscheduler.gangs.rules import UPSTREAM_1_37
+from kscheduler.observability.measurements import Measurements
+from kscheduler.observability.metrics import Metrics
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing.wrappers import make_pod
 from tests.gangs.builders import DOORS, gang, key_of
@@ -40,7 +42,16 @@ class Group:
         self.ties: list[list[str]] = []
         index = DomainIndex(side.cache.table)
         profiles = {"default-scheduler": plugins}
-        self.placements = Placements(self.planner, index, side.profiles, profiles, self._choose)
+        self.metrics = Metrics()
+        self.placements = Placements(
+            self.planner,
+            index,
+            side.profiles,
+            profiles,
+            self._choose,
+            observer=Measurements(self.metrics),
+            stopwatch=lambda: 0.0,
+        )
 
     def _choose(self, best: Sequence[Available]) -> Available:
         self.ties.append([each.domain.name for each in best if each.domain is not None])
@@ -70,6 +81,16 @@ def test_the_placement_is_taken_that_holds_most_pods_and_is_fullest() -> None:
     assert racks_of(plan) == {"r3"}
     assert group.ties == [["r3"]]
     assert len(plan.placed) == 3
+
+
+def test_placements_are_counted_also_those_that_kernels_rule_out() -> None:
+    group = Group(racked_cluster({"r1": [4], "r2": [8], "r3": [2], "r4": [1]}), 2)
+    group.plan(3, 2)
+    counted, duration = group.metrics.placement_evaluations_total, group.metrics.placement_evaluation_duration_seconds
+    assert group.metrics.generated_placements_total.labels("default-scheduler").value == 4
+    for result in ("feasible", "infeasible"):
+        assert counted.labels(result, "default-scheduler").value == 2
+        assert duration.labels(result, "default-scheduler").count == 2
 
 
 def test_of_placements_with_equal_scores_any_is_taken() -> None:

@@ -211,7 +211,9 @@ class _World:
         placements = composites = None
         if set(PLACEMENTS) <= set(case.more_gates):
             plugins, index = placement_plugins(config), DomainIndex(self._cache.table)
-            placements = Placements(planner, index, frameworks, plugins, chooser.choose)
+            placements = Placements(
+                planner, index, frameworks, plugins, chooser.choose, observer=_MEASUREMENTS, stopwatch=self.clock.now
+            )
             composites = Composites(planner, placements)
         self._batch.gangs = KubernetesGangCycle(
             self._queue,

@@ -218,6 +218,11 @@ async def test_constraints_of_kubernetes_podgroups_are_heeded_with_their_gate() 
         add_members(world, "train", 0, 1, 2)
         await world.until(world.all_bound)
         assert racks_of(world, "train") == {"r2"}, "of two that hold all the fuller one"
+        metrics = world.metrics
+        assert metrics.generated_placements_total.labels("default-scheduler").value == 3
+        for result, count in (("feasible", 2), ("infeasible", 1)):
+            assert metrics.placement_evaluations_total.labels(result, "default-scheduler").value == count
+            assert metrics.placement_evaluation_duration_seconds.labels(result, "default-scheduler").count == count
         world.cluster.create_object(group("large", 7, scheduling_constraints=constraints))
         add_members(world, "large", *range(7))
         await world.sleep(5)

@@ -37,9 +37,12 @@ OF_CLAIMS = frozenset(
     }
 )
 # Of pod groups by kube-scheduler's own rules, which the scenarios here do not have (test_pod_group_preemption.py,
-# test_pod_group_metrics.py and test_memberwise_pod_groups.py beside them move these).
+# test_pod_group_metrics.py, test_memberwise_pod_groups.py and test_gang_topology.py beside them move these).
 OF_POD_GROUPS = frozenset(
     {
+        "scheduler_generated_placements_total",
+        "scheduler_placement_evaluation_duration_seconds",
+        "scheduler_placement_evaluations_total",
         "scheduler_podgroup_schedule_attempts_total",
         "scheduler_podgroup_scheduling_algorithm_duration_seconds",
         "scheduler_podgroup_scheduling_attempt_duration_seconds",
