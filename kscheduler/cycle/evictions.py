@@ -174,8 +174,8 @@ class SchedulerEvictions(Evictions):
     def group_attempted(self, result: str) -> None:
         self._measure.group_preemption_attempted(result)
 
-    def group_chosen(self, victims: int, units: int) -> None:
-        self._measure.group_preemption_chose(victims, units)
+    def group_chosen(self, kind: str, victims: int, units: int) -> None:
+        self._measure.group_preemption_chose(kind, victims, units)
 
     def chosen(self, victims: int) -> None:
         self._measure.preemption_chosen(victims)

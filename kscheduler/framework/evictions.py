@@ -81,10 +81,11 @@ class Evictions:
     def group_attempted(self, result: str) -> None:
         """Count one PodGroup for which preemption was attempted, with the code of its status, for metrics."""
 
-    def group_chosen(self, victims: int, units: int) -> None:
+    def group_chosen(self, kind: str, victims: int, units: int) -> None:
         """Report the victims of a PodGroup's preemption, for metrics.
 
-        `units`: how many of what is evicted are PodGroups, or single pods of one.
+        `kind`: "podgroup" or "compositepodgroup". `units`: how many of what is evicted are PodGroups, or single pods of
+        one.
         """
 
     def ended(self, result: str, seconds: float) -> None:

@@ -316,11 +316,11 @@ class Measurements:
         """Count one PodGroup for which preemption was attempted. `result`: the code of its status."""
         self.metrics.workload_preemption_attempts_total.labels(result).inc()
 
-    def group_preemption_chose(self, victims: int, units: int) -> None:
-        """Record the victims of a PodGroup. `units`: PodGroups among what is evicted, or single pods of one."""
+    def group_preemption_chose(self, kind: str, victims: int, units: int) -> None:
+        """Record the victims of a group of a kind. `units`: groups among what is evicted, or single pods of one."""
         self.metrics.workload_preemption_victims.labels().observe(victims)
         if units:
-            self.metrics.preemption_workload_disruptions.labels("podgroup").observe(units)
+            self.metrics.preemption_workload_disruptions.labels(kind).observe(units)
 
     def gang_stale(self, api: str) -> None:
         self.metrics.gang_stale_total.labels(api).inc()

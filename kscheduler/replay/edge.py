@@ -136,8 +136,8 @@ class EdgeEvictions(Evictions):
     def group_attempted(self, result: str) -> None:
         self._inner.group_attempted(result)
 
-    def group_chosen(self, victims: int, units: int) -> None:
-        self._inner.group_chosen(victims, units)
+    def group_chosen(self, kind: str, victims: int, units: int) -> None:
+        self._inner.group_chosen(kind, victims, units)
 
     def ended(self, result: str, seconds: float) -> None:
         self._inner.ended(result, seconds)

@@ -142,6 +142,9 @@ async def test_a_job_makes_room_for_all_its_groups_and_a_job_that_is_disrupted_w
         for name in ("left", "right"):
             world.add_pod(low(f"{name}-0", priority=100).scheduling_group(name))
         await world.until(world.all_bound)
+        said = [event.note for event in world.cluster.events if event.reason == "Preempted"]
+        assert len(said) == 2
+        assert all(note.startswith("Preempted by compositepodgroup ") for note in said)
         assert not left(world, "low"), "single pods are less important than a job that goes whole"
         assert len(left(world, "old")) == 2
         for number, name in enumerate(("left", "right")):

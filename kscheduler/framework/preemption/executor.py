@@ -34,8 +34,6 @@ class _End(enum.Enum):
 
 
 class Executor:
-    preemptor_kind = "pod"  # as texts name it
-
     def __init__(self, handle: Handle, plugin: str) -> None:
         self._handle = handle
         self._evictions = handle.evictions
@@ -167,7 +165,7 @@ class Executor:
     async def _evict(self, victim: Pod, preemptor: PodInfo, node_name: str) -> _End:
         """Send a victim that is still being bound back to the queue, or delete it. Returns the outcome."""
         end = _End.SENT_BACK
-        note = f"Preempted by {self.preemptor_kind} {self._uid_of(preemptor)} on node {node_name}"
+        note = f"Preempted by {self.kind_of(preemptor)} {self._uid_of(preemptor)} on node {node_name}"
         if self._evictions.stop_binding(victim.metadata.uid, self._plugin):
             note += " (in kube-scheduler memory)."
         else:
@@ -181,6 +179,10 @@ class Executor:
         self._tell(victim, preemptor, note)
         log.info("pod preempted", extra={"pod": victim.key, "preemptor": preemptor.key, "node": node_name})
         return end
+
+    def kind_of(self, preemptor: PodInfo) -> str:
+        """Return what kind of object the preemptor is, as texts and metrics name it."""
+        return "pod"
 
     def _uid_of(self, preemptor: PodInfo) -> str:
         """Return the uid of the preemptor's object, as texts name it."""
@@ -196,7 +198,7 @@ class Executor:
             status="True",
             reason=REASON,
             message=f"{preemptor.pod.spec.scheduler_name}: preempting to accommodate a higher priority "
-            f"{self.preemptor_kind}",
+            f"{self.kind_of(preemptor)}",
             observed_generation=victim.metadata.generation,
         )
 

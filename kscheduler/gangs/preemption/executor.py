@@ -12,6 +12,8 @@ from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAUL
 from kscheduler.framework.preemption.candidates import Candidate
 from kscheduler.framework.preemption.executor import ACCEPTED_S, Executor
 from kscheduler.framework.status import Status, unresolvable
+from kscheduler.gangs.gang import COMPOSITE_API
+from kscheduler.gangs.stand_in import key_of_face
 from kscheduler.gangs.texts import GROUP_PREEMPTS
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -35,8 +37,6 @@ class GangExecutor(Executor):
     `tell(victim, gang, text)` records an Event on a victim, about the gang with this face. `gang_uid(face)` returns the
     uid of the gang's object.
     """
-
-    preemptor_kind = "podgroup"
 
     def __init__(
         self,
@@ -103,6 +103,9 @@ class GangExecutor(Executor):
     def _count(self, candidate: Candidate) -> None:
         if not self._counts_apart:
             super()._count(candidate)
+
+    def kind_of(self, preemptor: PodInfo) -> str:
+        return "compositepodgroup" if key_of_face(preemptor).api == COMPOSITE_API else "podgroup"
 
     def _uid_of(self, preemptor: PodInfo) -> str:
         return self._gang_uid(preemptor)

@@ -109,7 +109,8 @@ class KubernetesPreemption:
                 found.placed.undo()
         victims = pods_of(out)
         if any(victim.pod.metadata.deletion_timestamp is None for victim in victims):
-            self._handle.evictions.group_chosen(len(victims), sum(unit.gang is not None for unit in out))
+            units = [unit for unit in out if unit.gang is not None]
+            self._handle.evictions.group_chosen(self._executor.kind_of(face), len(victims), len(units))
         if victims:
             self._executor.evict(victims, face, ())
         return Status(Code.SUCCESS, (preempting(len(victims)),)), nominations
