@@ -8,6 +8,10 @@ from msgspec.structs import replace
 from kscheduler.api.objects import ObjectMeta, PodSchedulingGroup
 from kscheduler.api.pod_groups import (
     POD_GROUP_LABEL,
+    CompositeGangPolicy,
+    CompositePodGroup,
+    CompositePodGroupPolicy,
+    CompositePodGroupSpec,
     CoschedulingPodGroup,
     CoschedulingPodGroupSpec,
     DisruptionMode,
@@ -22,9 +26,11 @@ from kscheduler.api.pod_groups import (
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37
 from kscheduler.errors import DecodeError
 from kscheduler.gangs.doors import (
+    COMPOSITE_DOOR,
     COSCHEDULING_DOOR,
     KUBERNETES_DOOR,
     Doors,
+    gang_of_composite,
     gang_of_coscheduling,
     gang_of_pod_group,
     open_doors,
@@ -71,6 +77,33 @@ def test_the_door_of_kubernetes_opens_by_the_feature_gates_of_the_release() -> N
     assert on == [KUBERNETES_DOOR, COSCHEDULING_DOOR]
     assert half == []
     assert open_doors(RELEASE_1_36.with_gates(both), has_coscheduling=False) == [KUBERNETES_DOOR]
+
+
+def test_composite_groups_come_with_two_more_gates_unless_coscheduling_is_enabled() -> None:
+    gates = {"GenericWorkload": True, "CompositePodGroup": True}
+    without = RELEASE_1_37.with_gates(gates)
+    with_both = RELEASE_1_37.with_gates({**gates, "TopologyAwareWorkloadScheduling": True})
+    assert open_doors(without, has_coscheduling=False) == [KUBERNETES_DOOR]
+    assert open_doors(with_both, has_coscheduling=False) == [KUBERNETES_DOOR, COMPOSITE_DOOR]
+    assert open_doors(with_both, has_coscheduling=True) == [KUBERNETES_DOOR, COSCHEDULING_DOOR]
+
+
+def test_a_composite_group_becomes_a_gang_of_groups() -> None:
+    spec = CompositePodGroupSpec(
+        parent_composite_pod_group_name="all",
+        scheduling_policy=CompositePodGroupPolicy(gang=CompositeGangPolicy(2)),
+        disruption_mode=DisruptionMode(all=Empty()),
+        priority=7,
+    )
+    gang = gang_of_composite(CompositePodGroup(META, spec))
+    assert (gang.min_members, gang.priority, gang.disruption) == (2, 7, Disruption.ALL)
+    assert gang.is_composite
+    assert str(gang.parent_key) == f"{META.namespace}/all"
+    policy = CompositePodGroupPolicy(gang=CompositeGangPolicy(0))
+    with pytest.raises(DecodeError, match="minGroupCount: expected a number from 1 to"):
+        gang_of_composite(CompositePodGroup(META, CompositePodGroupSpec(scheduling_policy=policy)))
+    with pytest.raises(DecodeError, match="expected exactly one of"):
+        gang_of_composite(CompositePodGroup(META, CompositePodGroupSpec()))
 
 
 def test_a_pod_with_an_empty_mark_names_no_gang() -> None:

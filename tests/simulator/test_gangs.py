@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from kscheduler.config.load import parse_config
+from kscheduler.config.load import default_config, parse_config
+from kscheduler.config.releases import RELEASE_1_37
+from kscheduler.config.types import SchedulerConfig
 from kscheduler.scheduler import Options
 from kscheduler.simulator.inputs import build_scenario
 from kscheduler.simulator.options import SimulateArguments
@@ -43,16 +45,49 @@ def member(name: str, number: int) -> dict[str, Any]:
     return made
 
 
-def simulate(folder: Path, *objects: dict[str, Any]) -> Outcome:
+def simulate(folder: Path, *objects: dict[str, Any], config: SchedulerConfig = CONFIG) -> Outcome:
     path = folder / "cluster.json"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
     scenario = build_scenario(SimulateArguments(nodes=str(path), pods=str(path)))
-    return simulate_scenario(scenario, real_scheduler(CONFIG, Options()), RunSettings())
+    return simulate_scenario(scenario, real_scheduler(config, Options()), RunSettings())
+
+
+def composite(name: str, least: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1alpha3",
+        "kind": "CompositePodGroup",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"schedulingPolicy": {"gang": {"minGroupCount": least}}},
+    }
+
+
+def part(name: str, least: int, parent: str) -> dict[str, Any]:
+    spec = {"schedulingPolicy": {"gang": {"minCount": least}}, "parentCompositePodGroupName": parent}
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": metadata, "spec": spec}
 
 
 def bound(outcome: Outcome, name: str) -> int:
     records = outcome.accounting.records.values()
     return sum(record.bound_s is not None for record in records if record.key.startswith(f"default/{name}-"))
+
+
+def test_the_groups_of_a_composite_group_are_placed_together_or_not_at_all(tmp_path: Path) -> None:
+    gates = {"GenericWorkload": True, "TopologyAwareWorkloadScheduling": True, "CompositePodGroup": True}
+    pods = [member(name, number) for name in ("a", "b", "c", "d") for number in range(2)]
+    for pod in pods:
+        pod["spec"]["schedulingGroup"] = {"podGroupName": pod["metadata"]["name"].partition("-")[0]}
+    groups = [part("a", 2, "fits"), part("b", 2, "fits"), part("c", 2, "large"), part("d", 3, "large")]
+    outcome = simulate(
+        tmp_path,
+        *(workload.node(f"n{index}") for index in range(4)),
+        composite("fits", 2),
+        composite("large", 2),
+        *groups,
+        *pods,
+        config=default_config(RELEASE_1_37.with_gates(gates)),
+    )
+    assert {name: bound(outcome, name) for name in ("a", "b", "c", "d")} == {"a": 2, "b": 2, "c": 0, "d": 0}
 
 
 def test_a_gang_that_fits_is_placed_and_one_that_does_not_holds_nothing(tmp_path: Path) -> None:
