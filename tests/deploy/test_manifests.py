@@ -448,6 +448,8 @@ def test_podgroups_are_read_with_their_status_written_and_one_lease_is_read() ->
     granted = rights(bound_roles(objects))
     assert sorted((right.group, right.resource, right.verb, right.namespace) for right in granted) == [
         ("coordination.k8s.io", "leases", "get", "kube-system"),
+        (KUBERNETES_GROUP, "compositepodgroups", "list", ""),
+        (KUBERNETES_GROUP, "compositepodgroups", "watch", ""),
         *(
             (group, resource, verb, "")
             for group in (KUBERNETES_GROUP, COSCHEDULING_GROUP)
