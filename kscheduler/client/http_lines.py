@@ -23,13 +23,16 @@ _SMALL_CHUNK = 16 << 10  # bytes; what comes of one is copied again with each pi
 class LineReader:
     """Assembles lines from the bytes of a connection: `status` is known first, then lines come, then `is_over` is set.
 
-    An answer that is not 2xx is read completely instead, into `refusal`.
+    An answer that is not 2xx is read completely instead, into `refusal`. `is_reusable`: the connection may carry
+    another request, now that the answer is over.
     """
 
     def __init__(self) -> None:
         self.status = 0
         self.refusal: Answer | None = None
         self.is_over = False
+        self.is_reusable = False
+        self._may_be_reused = False  # as the headers say
         self._whole: AnswerReader | None = None
         self._head = b""  # as much as has come of it
         self._rest = b""  # of a chunk's size, or of a small chunk, whose end has not come yet
@@ -116,7 +119,7 @@ class LineReader:
             self._whole = AnswerReader()
             self.refusal = self._whole.feed(data)
             return b""
-        self.status, self._length = head.status, head.length
+        self.status, self._length, self._may_be_reused = head.status, head.length, head.reusable
         self.is_over = head.length == 0
         return data[head.start :]
 
@@ -138,6 +141,8 @@ class LineReader:
             self._keep(data[at:])
             return len(data)
         self.is_over = line_end == at
+        # What comes behind the end answers nothing that was asked.
+        self.is_reusable = self.is_over and self._may_be_reused and line_end + 2 == len(data)
         return line_end + 2
 
     def _keep(self, rest: bytes) -> None:

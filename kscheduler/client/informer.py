@@ -8,7 +8,8 @@ interpret the objects.
 
 A watch on which nothing arrives may be dead without any sign of it. So a watch that has been silent for a while is
 opened again from its version, for a few seconds only. If something was missed, it arrives at once; if nothing was, the
-apiserver sends a bookmark and ends the watch in time. A watch that does neither is broken.
+apiserver sends a bookmark and ends the watch in time. A watch that does neither is broken. The longer nothing has
+changed, the longer the next such watch, up to a limit.
 """
 
 from __future__ import annotations
@@ -120,6 +121,7 @@ class Informer(Generic[T]):
         measurements: Measurements | None = None,
         pauses: RetryPauses | None = None,
         silence_s: float = float("inf"),
+        longest_proof_s: float = PROOF_S,
         store: dict[str, T] | None = None,
     ) -> None:
         """Create an empty informer; `run` fills it.
@@ -127,8 +129,9 @@ class Informer(Generic[T]):
         `keep` may return a smaller object to store and hand on, or None to ignore the object as if it did not exist. If
         it raises DecodeError, the version read last stays in the store. `may_be_unknown`: an apiserver that does not
         know the kind counts as one without objects of it. `pauses` is shared by all users of an apiserver. After
-        `silence_s` seconds without an event the watch is opened again to check that it works. `store` is an empty dict
-        to fill, for others that read it as well.
+        `silence_s` seconds without an event the watch is opened again for as long, to check that it works; for twice as
+        long each time that nothing has changed, up to `longest_proof_s`. `store` is an empty dict to fill, for others
+        that read it as well.
         """
         self.resource = resource
         # key ("namespace/name", or "name") -> the version the handler knows
@@ -158,6 +161,8 @@ class Informer(Generic[T]):
         }
         self._pauses = pauses or RetryPauses(random.Random(0))
         self._silence_s = silence_s
+        self._first_proof_s = self._proof_s = max(PROOF_S, silence_s)  # how long the next watch that is to show lasts
+        self._longest_proof_s = max(longest_proof_s, self._first_proof_s)
         self._heard_at = clock.now()  # when list or watch brought something last, or began
         self._is_quiet = False  # the last watch went silent, or brought only bookmarks
         self._has_heard = False  # the watch that is open, or was last, has brought something
@@ -165,14 +170,15 @@ class Informer(Generic[T]):
         self._goal = ""  # the version that `reach` waits for, or ""
         self._goal_reached = asyncio.Event()
         self._fell_short = False  # a watch has ended before it brought that version
-        self._interrupt = asyncio.Event()  # the watch that is open is to be opened again
+        self._is_interrupted = False  # the watch that is open is to be opened again
+        self._interruption: asyncio.Future[None] | None = None  # done then; None while none is open
 
     # --- how far it is ------------------------------------------------------------------------------------------
 
     @property
     def seems_current(self) -> bool:
         """False if list or watch are known to fail, or if a silent watch has not shown in time that it works."""
-        overdue_s = self._silence_s + max(PROOF_S, self._silence_s) + PROOF_GRACE_S
+        overdue_s = self._silence_s + self._longest_proof_s + PROOF_GRACE_S
         return self.synced.is_set() and self.last_error is None and self._clock.now() - self._heard_at <= overdue_s
 
     async def confirm(self) -> None:
@@ -190,7 +196,9 @@ class Informer(Generic[T]):
             return
         self._goal, self._fell_short = version, False
         self._goal_reached.clear()
-        self._interrupt.set()
+        self._is_interrupted = True
+        if self._interruption is not None and not self._interruption.done():
+            self._interruption.set_result(None)
         try:
             await self._goal_reached.wait()
         finally:
@@ -234,7 +242,7 @@ class Informer(Generic[T]):
     async def _list(self) -> None:
         """Read all pages of a list; an object of the store that is on none of them has been deleted."""
         start = self._heard_at = self._clock.now()
-        self._interrupt.clear()  # a list that begins now brings all there is
+        self._is_interrupted = False  # a list that begins now brings all there is
         seen: set[str] | None = set() if self.store else None  # None: what is stored will be of this list
         unread: set[str] = set()
         token = ""
@@ -310,28 +318,36 @@ class Informer(Generic[T]):
 
     async def _watch(self) -> None:
         """Watch until the server ends the watch or it has to be opened again. Raises the error that broke the watch."""
-        self._interrupt.clear()
+        self._is_interrupted = False
         has_to_show = self._has_goal or self._is_quiet
         if has_to_show:
-            timeout_s = PROOF_S if self._has_goal else max(PROOF_S, self._silence_s)
+            timeout_s = PROOF_S if self._has_goal else self._proof_s
             limit_s = timeout_s + PROOF_GRACE_S
         else:
             timeout_s, limit_s = self._rng.uniform(*self._watch_timeout_s), self._silence_s
+            self._proof_s = self._first_proof_s
         self._heard_at = self._clock.now()
+        interruption = self._interruption = asyncio.get_running_loop().create_future()
         reading = asyncio.ensure_future(self._read(timeout_s))
-        interrupted = asyncio.ensure_future(self._interrupt.wait())
         try:
-            while (left_s := self._heard_at + limit_s - self._clock.now()) > 0 and not self._interrupt.is_set():
+            while (left_s := self._heard_at + limit_s - self._clock.now()) > 0 and not self._is_interrupted:
                 timeout = None if left_s == float("inf") else left_s
-                await asyncio.wait([reading, interrupted], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait([reading, interruption], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
                 if reading.done():
                     reading.result()
                     self._fell_short = self._has_goal
+                    if has_to_show:
+                        self._proof_s = min(2.0 * self._proof_s, self._longest_proof_s)
                     return
         finally:
-            await cancel_and_wait(reading, interrupted)
-        if has_to_show and not self._interrupt.is_set():
+            self._interruption = None
+            if not reading.done():
+                await cancel_and_wait(reading)
+            elif not reading.cancelled():
+                reading.exception()  # asked for, in case that this is cancelled at the same time
+        if has_to_show and not self._is_interrupted:
             self._fell_short = self._has_goal
+            self._proof_s = self._first_proof_s
             raise Unreachable(f"watch of {self.resource.plural}: neither an event nor its end came in {limit_s:g} s")
         self._is_quiet = True
 

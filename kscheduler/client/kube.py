@@ -233,7 +233,7 @@ class KubeClient:
         path = _with_query(resource.path, query)
 
         async def open_stream(is_repeat: bool) -> LineStream:
-            return await self._transport.open_stream(path, timeout_s=REQUEST_TIMEOUT_S)
+            return await self._transport.open_stream(path, timeout_s=REQUEST_TIMEOUT_S, new_connection=is_repeat)
 
         stream = await self._reads.read(
             f"watch {resource.path}", open_stream, overdue_s=WATCH_OPENS_S, give_up=lambda stream: stream.close()

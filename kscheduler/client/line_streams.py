@@ -18,7 +18,7 @@ from typing import cast
 
 import aiohttp
 
-from kscheduler.client.http_answer import Answer
+from kscheduler.client.http_answer import Answer, BadAnswer
 from kscheduler.client.http_lines import LineReader
 
 log = logging.getLogger(__name__)
@@ -90,22 +90,39 @@ class LineStream(ABC):
             self._timer = self._loop.call_later(min(self._idle_s / 4, 15.0), self._look)
 
 
-class LineConnection(LineStream, asyncio.BufferedProtocol):
-    """One watch on a TCP or TLS connection of its own."""
+class _NotAsked(LineReader):
+    """What reads a connection on which nobody has asked for anything."""
 
-    def __init__(self) -> None:
+    def feed(self, data: bytes) -> list[bytes]:
+        raise BadAnswer(f"an answer that nobody has asked for: {data[:20]!r}")
+
+
+class LineConnection(LineStream, asyncio.BufferedProtocol):
+    """A TCP or TLS connection that carries watches, one after the other."""
+
+    def __init__(self, keep: Callable[[LineConnection], object] | None = None) -> None:
+        """`keep` is called in place of closing the connection, after a watch that brought something and ended well."""
         super().__init__()
+        self._keep = keep
+        self.opened_s = self._loop.time()
         self._transport: asyncio.Transport | None = None
         self._reader = LineReader()
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
+        self._has_heard = False  # lines, of this watch
         self._take: Callable[[list[bytes]], None] | None = None  # takes lines as they are read
         self._lines: list[bytes] = []  # read, and not handed over
         self._queued = 0  # bytes of them
         self._error: Exception | None = None
         self._woken: asyncio.Future[None] | None = None  # somebody waits for anything to happen
 
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
     async def ask(self, request: bytes, timeout_s: float) -> Answer | None:
         """Send the request of a watch. Returns None if the apiserver accepts it, else its refusal."""
+        if isinstance(self._reader, _NotAsked):
+            self._reader = LineReader()
         if self._transport is not None:
             self._transport.write(request)
         timer = self._loop.call_later(timeout_s, self._fail, TimeoutError())
@@ -152,9 +169,27 @@ class LineConnection(LineStream, asyncio.BufferedProtocol):
             self._take = None
 
     def close(self) -> None:
+        """End the watch, and the connection unless it may carry another one."""
         self._stop_guard()
+        has_ended_well = self._reader.is_reusable and self._has_heard and self._error is None and not self._lines
+        if self._keep is not None and has_ended_well and self.is_open:
+            self._begin_anew()
+            self._keep(self)
+        else:
+            self.abort()
+
+    def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()  # no TLS farewell to a server that may be gone
+
+    def _begin_anew(self) -> None:
+        """Forget the watch that has ended, and be ready for the next one."""
+        self._reader = _NotAsked()
+        self._has_heard = False
+        self._take = None
+        self._queued = 0
+        self._idle_s = float("inf")
+        self._timer = None
 
     async def _wait(self) -> None:
         self._woken = self._loop.create_future()
@@ -174,7 +209,8 @@ class LineConnection(LineStream, asyncio.BufferedProtocol):
         if self._error is None:
             self._error = error
         self._take = None
-        self.close()
+        self._stop_guard()
+        self.abort()
         self._wake()
 
     def _resume(self) -> None:
@@ -197,8 +233,10 @@ class LineConnection(LineStream, asyncio.BufferedProtocol):
         take = self._take
         try:
             lines = self._reader.feed(self._buffer[:nbytes].tobytes())
-            if take is not None and lines:
-                take(lines)
+            if lines:
+                self._has_heard = True
+                if take is not None:
+                    take(lines)
         except Exception as error:  # a bad answer, or whatever `take` raises: it is raised where the watch is awaited
             self._fail(error)
             return

@@ -9,6 +9,7 @@ proxy, use aiohttp. This module knows HTTP but no Kubernetes objects.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -28,9 +29,12 @@ from kscheduler.client.line_streams import LineConnection, LineStream, ProxiedLi
 from kscheduler.client.request_observer import NoObserver, RequestObserver
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.client.slots import Slot, Slots
+from kscheduler.client.watch_connections import WatchConnections
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, Conflict, DecodeError, Forbidden, Gone, NotFound, TooManyRequests, Unreachable
 from kscheduler.input.decoding import json_decoder
+
+log = logging.getLogger(__name__)
 
 JSON = "application/json"
 CONNECT_TIMEOUT_S = 10.0
@@ -69,6 +73,7 @@ class Transport:
         self._user_agent = user_agent
         self._sessions: dict[bool, aiohttp.ClientSession] = {}  # whether each request has a connection of its own
         self._pool: ConnectionPool | None = None
+        self._after_watches = WatchConnections()
         self._opening: set[asyncio.Task[None]] = set()  # connections for requests that were sent without waiting
         self._fixed_heads: dict[tuple[str, str, str], str] = {}  # Authorization, Content-Type, Accept -> header lines
         self._gathered: list[tuple[bytes, float, Sent]] = []  # requests to be sent together
@@ -286,11 +291,11 @@ class Transport:
         finally:
             stream.close()
 
-    async def open_stream(self, path: str, *, timeout_s: float) -> LineStream:
+    async def open_stream(self, path: str, *, timeout_s: float, new_connection: bool = False) -> LineStream:
         """Open a stream whose status is 2xx; its lines are then read inside the context `reading`.
 
         `timeout_s` limits first the connection and then the wait for headers; later the stream checks for silence
-        itself.
+        itself. `new_connection`: not on one that has carried another stream.
         """
         credentials = self.credentials
         for is_last in (False, True):
@@ -298,8 +303,10 @@ class Transport:
             start = self.clock.now()
             code = "<error>"
             try:
-                begin = self._begin_stream if self._endpoint.proxy is None else self._begin_proxied_stream
-                stream, status, refusal = await begin(path, header, timeout_s)
+                if self._endpoint.proxy is None:
+                    stream, status, refusal = await self._begin_stream(path, header, timeout_s, new_connection)
+                else:
+                    stream, status, refusal = await self._begin_proxied_stream(path, header, timeout_s)
                 code = str(status)
             except _BROKEN as error:
                 raise self._unreachable("WATCH", path, error) from None
@@ -311,18 +318,35 @@ class Transport:
                 raise self._status_error("WATCH", path, refusal)
         raise AssertionError("the second answer was returned or raised")
 
-    async def _begin_stream(self, path: str, header: str, timeout_s: float) -> tuple[LineStream, int, Answer | None]:
+    async def _begin_stream(
+        self, path: str, header: str, timeout_s: float, new_connection: bool
+    ) -> tuple[LineStream, int, Answer | None]:
         """Open a stream, and return it with its HTTP status and, if that is not 2xx, the refusal."""
         self._check_open()
-        connection = await open_connection(self._endpoint, LineConnection, min(timeout_s, CONNECT_TIMEOUT_S))
+        request = self._head("GET", path, header, "", JSON, None)
+        connection = None if new_connection else self._after_watches.take()
+        if connection is not None:
+            try:
+                return await self._ask_for_stream(connection, request, timeout_s)
+            except ConnectionError as error:  # the server closed it while nobody used it
+                log.debug("a kept connection was closed", extra={"error": str(error)})
+        connection = await open_connection(self._endpoint, self._line_connection, min(timeout_s, CONNECT_TIMEOUT_S))
+        return await self._ask_for_stream(connection, request, timeout_s)
+
+    def _line_connection(self) -> LineConnection:
+        return LineConnection(self._after_watches.keep)
+
+    async def _ask_for_stream(
+        self, connection: LineConnection, request: bytes, timeout_s: float
+    ) -> tuple[LineStream, int, Answer | None]:
         try:
-            refusal = await connection.ask(self._head("GET", path, header, "", JSON, None), timeout_s)
+            refusal = await connection.ask(request, timeout_s)
         except BaseException:
-            connection.close()
+            connection.abort()
             raise
         if refusal is None:
             return connection, 200, None
-        connection.close()
+        connection.abort()
         return connection, refusal.status, refusal
 
     async def _begin_proxied_stream(
@@ -340,6 +364,7 @@ class Transport:
         self._closed = True
         self.is_direct = False
         await cancel_and_wait(*self._opening)
+        self._after_watches.close()
         if self._pool is not None:
             await self._pool.close()
         while self._sessions:

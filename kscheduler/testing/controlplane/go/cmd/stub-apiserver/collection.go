@@ -5,7 +5,11 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"time"
 )
+
+// Before the end of a watch, as in the apiserver, which sends no bookmark to shorter ones.
+const bookmarkBeforeEnd = 2 * time.Second
 
 // collection is the objects of one kind and who watches them. Its methods may be called from any goroutine.
 type collection struct {
@@ -106,6 +110,13 @@ func (c *collection) list(response http.ResponseWriter) {
 	response.Write([]byte("]}\n"))
 }
 
+// bookmark returns the line that tells a watcher up to which version it knows everything, if it knew so at `known`.
+func (c *collection) bookmark(known uint64) []byte {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return fmt.Appendf(nil, `{"type":"BOOKMARK","object":{"kind":"%s","apiVersion":"v1","metadata":{"resourceVersion":"%d","creationTimestamp":null}}}`+"\n", c.kind, max(known, c.shown))
+}
+
 // watcher is one open watch: lines wait here until its connection takes them.
 type watcher struct {
 	mutex   sync.Mutex
@@ -131,7 +142,7 @@ func (w *watcher) take() [][]byte {
 	return taken
 }
 
-// watch serves changes from now on. Who has missed any before is refused with 410 Gone, as by an apiserver that no longer
+// watch serves changes from now on, for as long as it is asked to, and a bookmark shortly before it ends. Who has missed any before is refused with 410 Gone, as by an apiserver that no longer
 // knows them, and lists again.
 func (c *collection) watch(response http.ResponseWriter, request *http.Request) {
 	known, _ := strconv.ParseUint(request.URL.Query().Get("resourceVersion"), 10, 64)
@@ -155,10 +166,23 @@ func (c *collection) watch(response http.ResponseWriter, request *http.Request) 
 	response.WriteHeader(http.StatusOK)
 	flusher := response.(http.Flusher)
 	flusher.Flush()
+	var end, bookmark <-chan time.Time // never, if no time is asked for
+	if seconds, _ := strconv.Atoi(request.URL.Query().Get("timeoutSeconds")); seconds > 0 {
+		lasts := time.Duration(seconds) * time.Second
+		end = time.After(lasts)
+		if lasts > bookmarkBeforeEnd {
+			bookmark = time.After(lasts - bookmarkBeforeEnd)
+		}
+	}
 	for {
 		select {
 		case <-request.Context().Done():
 			return
+		case <-end:
+			return
+		case <-bookmark:
+			one.send(c.bookmark(known))
+			continue
 		case <-one.wake:
 		}
 		// As the apiserver does: what waits is written, then flushed once.

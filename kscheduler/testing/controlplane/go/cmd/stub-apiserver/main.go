@@ -2,7 +2,7 @@
 // prepared texts, and nothing else. It shows what a scheduler's own process can do when the apiserver is no limit.
 //
 // It serves lists and watches of nodes and pods as JSON over TLS, takes bindings and Events as protobuf, answers every
-// other list with nothing and every other watch with silence. It checks what it can: a pod is bound once, to a node
+// other list with nothing and every other watch with a bookmark before its end. It checks what it can: a pod is bound once, to a node
 // that is there, by the uid it has. It prints its port and serves until its standard input is closed.
 //
 // Beside the API there are four paths for whoever measures: POST /stub/nodes and /stub/pods create objects from texts,

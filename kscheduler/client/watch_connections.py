@@ -1,0 +1,60 @@
+"""Keeps connections on which a watch has ended, for the next watch.
+
+A silent watch is opened again every few seconds, to show that it works. On a new connection that costs a TLS handshake
+each time, several times as much as the request itself, here and at the apiserver. On the same connection it shows the
+same: that the connection still carries bytes both ways, and that the apiserver at its other end still serves watches.
+
+A watch that brought nothing at all, not even a bookmark, leaves no connection: behind a load balancer, the next one may
+then lead to another apiserver. So it is after some minutes in any case, as with watches that last so long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from kscheduler.client.line_streams import LineConnection
+
+LONGEST_S = 300.0  # from a connection's opening to its last watch's beginning: client-go's shortest watch lasts so long
+# From one watch to the next: an informer opens its next one at once, or after a pause for failures.
+KEPT_S = 2.0
+
+
+class WatchConnections:
+    """The connections that carry no watch now. Use it from one event loop."""
+
+    def __init__(self) -> None:
+        self._idle: list[tuple[float, LineConnection]] = []  # since when by the loop's clock; longest ago first
+        self._is_closed = False
+
+    def keep(self, connection: LineConnection) -> None:
+        """Take over a connection whose watch has ended."""
+        self._drop_old()
+        if self._is_closed:
+            connection.abort()
+            return
+        self._idle.append((asyncio.get_running_loop().time(), connection))
+
+    def take(self) -> LineConnection | None:
+        """Return an open connection, which is the caller's from now on; None if there is none."""
+        self._drop_old()
+        while self._idle:
+            connection = self._idle.pop()[1]
+            if connection.is_open:
+                return connection
+        return None
+
+    def close(self) -> None:
+        """Close all connections that carry no watch, and keep none any more."""
+        self._is_closed = True
+        while self._idle:
+            self._idle.pop()[1].abort()
+
+    def _drop_old(self) -> None:
+        now = asyncio.get_running_loop().time()
+        kept: list[tuple[float, LineConnection]] = []
+        for since_s, connection in self._idle:
+            if now - since_s < KEPT_S and now - connection.opened_s < LONGEST_S:
+                kept.append((since_s, connection))
+            else:
+                connection.abort()
+        self._idle = kept

@@ -1,0 +1,176 @@
+"""Watches that follow each other on one connection, on sockets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from kscheduler.client import watch_connections
+from kscheduler.client.credentials import Credentials, Endpoint
+from kscheduler.client.line_streams import LineConnection
+from kscheduler.client.transport import Transport
+from kscheduler.client.watch_connections import LONGEST_S
+from tests.client.scripted_server import Server
+from tests.support.clocks import CLOCK
+
+HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+LINE = b"2\r\na\n\r\n"
+END = b"0\r\n\r\n"
+
+Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def answered(answer: Answer) -> AsyncIterator[tuple[Transport, Server]]:
+    """A server that gives this answer to each request, and hangs up when `answer` has closed the connection."""
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while not writer.is_closing():
+            await reader.readuntil(b"\r\n\r\n")
+            await answer(writer)
+
+    server = Server(script)
+    async with server.pool() as pool:
+        transport = Transport(Credentials(Endpoint(pool._endpoint.host, None), CLOCK), CLOCK)
+        try:
+            yield transport, server
+        finally:
+            await transport.close()
+
+
+def always(*parts: bytes) -> Answer:
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"".join(parts))
+
+    return answer
+
+
+async def watch(transport: Transport, *, new_connection: bool = False) -> list[bytes]:
+    """Return the lines of a watch, which is read to its end."""
+    lines: list[bytes] = []
+    stream = await transport.open_stream("/watch", timeout_s=5.0, new_connection=new_connection)
+    with transport.reading("/watch", stream):
+        await stream.hand_over(lines.extend)
+    return lines
+
+
+async def test_a_watch_follows_another_on_its_connection() -> None:
+    async with answered(always(HEAD, LINE, END)) as (transport, server):
+        assert [await watch(transport) for _ in range(3)] == [[b"a"]] * 3
+        assert server.connections == 1
+
+
+async def test_a_watch_that_may_not_have_the_connection_of_another_opens_one() -> None:
+    async with answered(always(HEAD, LINE, END)) as (transport, server):
+        await watch(transport)
+        assert await watch(transport, new_connection=True) == [b"a"]
+        assert server.connections == 2
+
+
+async def test_watches_at_the_same_time_have_a_connection_each() -> None:
+    async with answered(always(HEAD, LINE, END)) as (transport, server):
+        await asyncio.gather(watch(transport), watch(transport))
+        await asyncio.gather(watch(transport), watch(transport))
+        assert server.connections == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(always(HEAD, END), id="it brought nothing"),
+        pytest.param(always(HEAD, LINE, END, b"HTTP/1.1 "), id="something comes behind its end"),
+        pytest.param(always(HEAD[:-2], b"Connection: close\r\n\r\n", LINE, END), id="the server wants to close it"),
+        pytest.param(always(HEAD.replace(b"1.1", b"1.0"), LINE, END), id="the server is too old"),
+    ],
+)
+async def test_a_connection_is_not_used_again_if(answer: Answer) -> None:
+    async with answered(answer) as (transport, server):
+        await watch(transport)
+        await watch(transport)
+        assert server.connections == 2
+
+
+async def test_a_watch_that_is_given_up_leaves_no_connection() -> None:
+    async with answered(always(HEAD, LINE)) as (transport, server):
+        for _ in range(2):
+            stream = await transport.open_stream("/watch", timeout_s=5.0)
+            with transport.reading("/watch", stream):
+                assert await stream.next_lines() == [b"a"]
+        assert server.connections == 2
+
+
+async def test_what_nobody_asked_for_ends_a_kept_connection() -> None:
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        writer.write(HEAD + LINE + END)
+        await asyncio.sleep(0.05)
+        writer.write(HEAD + LINE + END)
+
+    async with answered(answer) as (transport, server):
+        await watch(transport)
+        await asyncio.sleep(0.1)
+        assert await watch(transport) == [b"a"]
+        assert server.connections == 2
+
+
+async def test_a_kept_connection_that_the_server_closes_is_replaced() -> None:
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        writer.write(HEAD + LINE + END)
+        writer.close()
+
+    async with answered(answer) as (transport, server):
+        assert [await watch(transport) for _ in range(3)] == [[b"a"]] * 3
+        assert server.connections == 3
+
+
+async def test_a_connection_that_is_closed_when_the_next_watch_is_asked_for_is_replaced() -> None:
+    requests = 0
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        nonlocal requests
+        requests += 1
+        if requests == 2:
+            writer.close()
+        else:
+            writer.write(HEAD + LINE + END)
+
+    async with answered(answer) as (transport, server):
+        assert [await watch(transport) for _ in range(2)] == [[b"a"]] * 2
+        assert (requests, server.connections) == (3, 2)
+
+
+async def test_a_connection_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[LineConnection] = []
+    async with answered(always(HEAD, LINE, END)) as (transport, server):
+        for _ in range(2):
+            stream = await transport.open_stream("/watch", timeout_s=5.0)
+            assert isinstance(stream, LineConnection)
+            opened.append(stream)
+            stream.opened_s -= LONGEST_S
+            with transport.reading("/watch", stream):
+                await stream.hand_over(lambda lines: None)
+        assert server.connections == 2
+        monkeypatch.setattr(watch_connections, "KEPT_S", 0.0)
+        await watch(transport)
+        await watch(transport)
+        assert server.connections == 4
+
+
+async def test_a_client_that_is_closed_keeps_no_connection() -> None:
+    ended = asyncio.Event()
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        writer.write(HEAD + LINE)
+        await ended.wait()
+        writer.write(END)
+
+    async with answered(answer) as (transport, _):
+        stream = await transport.open_stream("/watch", timeout_s=5.0)
+        assert isinstance(stream, LineConnection)
+        with transport.reading("/watch", stream):
+            await transport.close()
+            ended.set()
+            await stream.hand_over(lambda lines: None)
+        assert not stream.is_open
