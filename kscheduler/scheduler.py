@@ -783,7 +783,7 @@ class Scheduler:
             room = self.bindings.room
             if room <= 0:
                 return False
-            tried = self._batch.run(now, min(left, room))
+            tried = self._batch.run(now, left if left < room else room)
             if not tried:
                 if self.lanes is not None:
                     self.lanes.start_next(now)  # whose pods may leave their backoff early now

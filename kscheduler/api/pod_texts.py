@@ -119,22 +119,24 @@ class PodTexts:
         except (DecodeError, UnicodeDecodeError):
             return None
         # 3. The pod is put together.
-        strings, created = self._strings, meta.creation_timestamp
+        # Nearly all are there. To look them up by `strings[text]` costs more, since a class of ours has `__missing__`.
+        strings, known, created = self._strings, self._strings.get, meta.creation_timestamp
+        namespace = known(meta.namespace) or strings[meta.namespace]
         labels, annotations, owners = parts[:PENDING]
         return event.type, Pod(
             ObjectMeta(
                 meta.name,
-                strings[meta.namespace],
+                namespace,
                 meta.uid,
                 meta.resource_version,
                 meta.generation,
                 labels,
                 annotations,
-                created and strings[created],
+                created and (known(created) or strings[created]),
                 meta.deletion_timestamp,
                 owners,
             ),
-            PodSpec(strings[node_name], *parts[OF_SPEC:]) if node_name else parts[PENDING],
+            PodSpec(known(node_name) or strings[node_name], *parts[OF_SPEC:]) if node_name else parts[PENDING],
             status,
         )
 

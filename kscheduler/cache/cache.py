@@ -121,11 +121,11 @@ class Cache:
         """
         states, held = self._pods, 0
         try:
-            for pod, node_name in zip(pods, node_names, strict=True):
+            for at, pod in enumerate(pods):
                 uid = pod.uid
                 if uid in states:
                     raise self._in_cache_already(pod)
-                states[uid] = PodState(pod, node_name, True)
+                states[uid] = PodState(pod, node_names[at], True)
                 held += 1
             self._assumed += held
             self.table.add_counted_pods(rows, pods)

@@ -11,6 +11,7 @@ import asyncio
 import re
 from collections import deque
 from functools import partial
+from typing import Final
 from urllib.parse import quote
 
 from kscheduler.client import protobuf
@@ -21,6 +22,7 @@ from kscheduler.client.transport import Sent, Transport
 from kscheduler.client.write_permission import NOT_BOUND, not_leading
 from kscheduler.clock import Clock
 
+_BIND: Final = Priority.BIND  # which costs more for each binding
 _PLAIN = re.compile(r"[A-Za-z0-9._~-]*").fullmatch  # what needs no percent-encoding: all names the API admits
 
 
@@ -69,7 +71,7 @@ class BindingWriter:
                         self._wait_for_tokens()
                         return
                     self._tokens = 1
-                slot = self._slots.begin(Priority.BIND)
+                slot = self._slots.begin(_BIND)
                 if slot is None:
                     return
                 self._tokens -= 1

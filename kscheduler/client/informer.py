@@ -19,7 +19,7 @@ import logging
 import random
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from kscheduler.api.decode import UNNAMED
 from kscheduler.api.objects import NamespacedObject, ObjectMeta
@@ -387,7 +387,7 @@ class Informer(Generic[T]):
         if not self._has_heard:
             self._has_heard = True
             self._worked()
-        if not self._has_changed and any(event.type is not EventType.BOOKMARK for event in events):
+        if not self._has_changed and any(event.type is not _BOOKMARK for event in events):
             self._has_changed, self._is_quiet = True, False
         is_namespaced = self.resource.namespaced
         for event in events:
@@ -396,7 +396,7 @@ class Informer(Generic[T]):
             # As `is_older`, which need not be asked where versions have one length: digits then compare as text.
             is_surely_newer = version >= newest and len(version) == len(newest)
             if version and not is_surely_newer and is_older(version, newest):
-                if event.type is EventType.BOOKMARK:
+                if event.type is _BOOKMARK:
                     continue
                 raise VersionWentBack(
                     f"watch of {self.resource.plural}: version {version} came after {newest}; listing again"
@@ -405,7 +405,7 @@ class Informer(Generic[T]):
             if event.is_kept or (obj is not None and self._keep is None):
                 meta: ObjectMeta = obj.metadata
                 key = f"{meta.namespace}/{meta.name}" if is_namespaced else meta.name
-                if event.type is EventType.DELETED:
+                if event.type is _DELETED:
                     self._remove(key)
                 else:
                     self._store(key, obj)
@@ -553,6 +553,10 @@ class Informer(Generic[T]):
 # Another request's success says nothing about these; what follows the last two is a whole list.
 _ABOUT_THIS_KIND = (Forbidden, NotFound, Gone, VersionWentBack)
 
+
+# Before Python 3.12, each look at a member of an Enum by its class costs several times as much as one at a global name.
+_BOOKMARK: Final = EventType.BOOKMARK
+_DELETED: Final = EventType.DELETED
 
 _key: Callable[[Any], str] = attrgetter("key")
 _metadata: Callable[[Any], Any] = attrgetter("metadata")

@@ -14,7 +14,7 @@ import functools
 import os
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -89,6 +89,8 @@ _STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 _ACCEPT_PROTOBUF = f"{protobuf.CONTENT_TYPE},application/json"
 
 _CLAIMS_BELOW = f"/apis/{RESOURCE_CLAIMS.group_version}/namespaces"
+
+_BOOKMARK: Final = EventType.BOOKMARK  # which costs more at each event
 
 _quoted = functools.lru_cache(maxsize=1_024)(quote)  # names of what is written several times in a row
 _encode = msgspec.json.encode
@@ -185,7 +187,7 @@ class KubeClient:
             while (lines := await stream.next_lines()) is not None:
                 events, error = decode.events(filter(None, lines))
                 if events:
-                    if events[-1].type is EventType.BOOKMARK:
+                    if events[-1].type is _BOOKMARK:
                         _expect_bookmarks(stream)
                     yield events
                 if error is not None:
@@ -210,7 +212,7 @@ class KubeClient:
         def take(lines: list[bytes]) -> None:
             events, error = decode.events(filter(None, lines))
             if events:
-                if events[-1].type is EventType.BOOKMARK:
+                if events[-1].type is _BOOKMARK:
                     _expect_bookmarks(stream)
                 receive(events)
             if error is not None:

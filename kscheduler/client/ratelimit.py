@@ -76,7 +76,9 @@ class RateLimiter:
             return False
         # As `_refill` and `_take`, without their calls: it is asked for each request.
         now = self._clock.now()
-        tokens = min(self._burst, self._tokens + (now - self._updated) * self._qps)
+        tokens = self._tokens + (now - self._updated) * self._qps
+        if tokens > self._burst:
+            tokens = self._burst
         self._updated = now
         has_one = tokens >= WHOLE
         self._tokens = tokens - 1.0 if has_one else tokens

@@ -27,7 +27,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Sized
 from types import TracebackType
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -48,6 +48,9 @@ USUAL_TIMES = 5.0  # nor is one overdue before so many times the usual latency
 FREE_PERIOD_S = 0.025  # 40 a second: kube-scheduler sends 50 a second, whatever is answered
 _STEP = 1.1  # each answer moves the usual latency by this factor, towards a median, which few late answers hardly move
 _SHORTEST_S, _LONGEST_S = 0.001, 30.0
+# Before Python 3.12, each look at a member of an Enum by its class costs several times as much as one at a global name.
+_BIND: Final = Priority.BIND
+_EVENT: Final = Priority.EVENT
 
 
 class Slot(msgspec.Struct, eq=False):
@@ -163,8 +166,8 @@ class Slots:
             return None
         under_way, now = self._under_way, self._time()
         # As `_take`, without its call.
-        if priority is Priority.BIND:
-            if under_way[Priority.BIND] >= self.limit.value:
+        if priority is _BIND:
+            if under_way[_BIND] >= self.limit.value:
                 return None
         elif not self._may_disturb(now):
             return None
@@ -182,12 +185,12 @@ class Slots:
         The apiserver handles them one after the other, so they may go whenever a single one may. While bindings are
         under way, the next Events wait for as long as if these had been sent one by one.
         """
-        first = self.begin(Priority.EVENT)
+        first = self.begin(_EVENT)
         if first is None:
             return None
-        more = [Slot(Priority.EVENT, first.sent_s, nothing) for _ in range(count - 1)]
-        self._under_way[Priority.EVENT] += len(more)
-        self._sent[Priority.EVENT].update(dict.fromkeys(more))
+        more = [Slot(_EVENT, first.sent_s, nothing) for _ in range(count - 1)]
+        self._under_way[_EVENT] += len(more)
+        self._sent[_EVENT].update(dict.fromkeys(more))
         if self._next_event_s > first.sent_s:
             self._next_event_s += len(more) * EVENT_PERIOD_S
         return [first, *more]
@@ -218,9 +221,9 @@ class Slots:
         if error is not None:
             if not (slot.is_hung and isinstance(error, Unreachable)):
                 self.learn(error)
-        elif priority is Priority.BIND and not slot.is_hung:
+        elif priority is _BIND and not slot.is_hung:
             limit = self.limit
-            limit.note_latency(now - slot.sent_s, is_full=self._under_way[Priority.BIND] >= limit.value)
+            limit.note_latency(now - slot.sent_s, is_full=self._under_way[_BIND] >= limit.value)
         self.drop(slot)
 
     def drop(self, slot: Slot) -> None:
@@ -232,11 +235,11 @@ class Slots:
         else:
             del self._sent[priority][slot]
             under_way[priority] -= 1
-            if priority is Priority.BIND:
+            if priority is _BIND:
                 self._last_bound_s = self._time()
         bindings, statuses, events, repeats = self._waiting
         # While bindings are under way only time, or the end of an Event, lets another Event go.
-        may_disturb = events and (priority is Priority.EVENT or not under_way[Priority.BIND])
+        may_disturb = events and (priority is _EVENT or not under_way[_BIND])
         if may_disturb or self._elsewhere or bindings or statuses or repeats:
             self._serve(may_disturb=bool(may_disturb))
 

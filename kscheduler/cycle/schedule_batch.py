@@ -65,7 +65,7 @@ class ScheduleBatch:
         if self._decides_alone(now):
             return self._run_alone(now)
         # 1. Take them in the order of the queue.
-        popped = self._queue.pop_many(now, min(self._size, most))
+        popped = self._queue.pop_many(now, self._size if self._size < most else most)
         if not popped:
             return 0
         try:
@@ -99,7 +99,7 @@ class ScheduleBatch:
             if done == asked and decisions is not None:
                 decisions.took(self._stopwatch() - started, now, is_asked_for=True)
             self._queue.put_back(rest[1:] if is_decided else rest)
-        return len(popped) - max(len(rest) - 1, 0)
+        return len(popped) - len(rest) + 1 if rest else len(popped)
 
     @property
     def is_waiting(self) -> bool:
@@ -158,7 +158,9 @@ class ScheduleBatch:
             if placed < len(left):
                 left, pods = left[:placed], pods[:placed]
             cycles, are_assumed = self._assume(left, pods, placements, now)
-            for queued, node_name, cycle in zip(left, placements.node_names, cycles, strict=True):
+            node_names = placements.node_names
+            for at, queued in enumerate(left):
+                node_name, cycle = node_names[at], cycles[at]
                 try:
                     if not are_assumed:
                         self._cache.assume(queued.pod_info, node_name)

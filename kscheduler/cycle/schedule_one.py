@@ -179,7 +179,7 @@ class ScheduleOne:
         cycles: list[BindingCycle | None] = []
         nominations, profiles = self._nominations, self._profiles
         spec: PodSpec | None = None
-        for queued, node_name in zip(placed, node_names, strict=True):
+        for at, queued in enumerate(placed):
             pod = queued.pod_info
             if pod.pod.spec is not spec:  # pods of one template share it
                 spec = pod.pod.spec
@@ -191,7 +191,7 @@ class ScheduleOne:
             # What `_reserve` does where no plugin has a say, as for nearly all pods.
             if nominations.by_pod and pod.uid in nominations.by_pod:
                 nominations.remove(pod.uid)
-            cycles.append(BindingCycle(queued, framework, NO_STATE, node_name, started, True))
+            cycles.append(BindingCycle(queued, framework, NO_STATE, node_names[at], started, True))
         return cycles
 
     def hold(self, queued: QueuedPodInfo, node_name: str, started: float) -> BindingCycle | None:

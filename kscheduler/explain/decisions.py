@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from kscheduler.clock import Clock
 from kscheduler.explain.annotations import AnnotationLane, annotations_of
@@ -27,6 +28,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
 
+_BOUND: Final = Outcome.BOUND  # which costs more for each pod
 SHARE = 0.005  # share of all time that may be spent on details
 SAVED_S = 0.01  # limit of unspent time, enough for some ten decisions with details of thousands of nodes
 ANNOTATION = "kscheduler.io/explain"  # annotation of a pod that requests details
@@ -116,8 +118,8 @@ class DecisionLog:
     ) -> None:
         """Record decisions of the compiled lane, of which only the node and the number of feasible nodes are known."""
         nodes, records = len(self._table), []
-        for queued, node_name, fitting in zip(placed, node_names, feasible, strict=True):
-            pod = queued.pod_info.pod
+        for at, queued in enumerate(placed):
+            pod, node_name, fitting = queued.pod_info.pod, node_names[at], feasible[at]
             metadata = pod.metadata
             key = f"{metadata.namespace}/{metadata.name}"  # as `pod.key`, without its two calls
             profile, attempt = pod.spec.scheduler_name, queued.attempts
@@ -151,7 +153,7 @@ class DecisionLog:
     def bound(self, uid: str, now: float) -> None:
         record = self.ring.latest.get(uid)
         if record is not None:  # as `DecisionRing.finish`, without its call
-            record.outcome = Outcome.BOUND
+            record.outcome = _BOUND
             record.finished = now
         if self._annotations is not None:
             self._annotate(uid)

@@ -203,8 +203,8 @@ class Algorithm:
         As in kube-scheduler, a search starts at the node at which the previous one stopped. The compiled lane calls
         this for the pods that its kernels decided.
         """
-        rows = max(self._handle.table.columns.rows, 1)
-        self._next_start_row = (self._next_start_row + searches * len(self._handle.table)) % rows
+        table = self._handle.table
+        self._next_start_row = (self._next_start_row + searches * len(table)) % (table.columns.rows or 1)
 
     def _begin_search(self, state: CycleState) -> Diagnosis:
         self._cycles += 1

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kscheduler._fast import Placer, PodClass, PodRequest
+from kscheduler._fast import Histogram, Placer, PodClass, PodRequest
 from kscheduler.framework.class_compiler import Evaluations
 from kscheduler.framework.compiled_classes import CompiledClass, CompiledClasses
 from kscheduler.framework.confinement import Confinement
@@ -82,6 +82,9 @@ class CompiledLane:
         self._observer = observer
         self._stopwatch = stopwatch
         self._measures_steps = measures_steps
+        # Profile -> what is observed for each pod: PreFilter, Filter, node hints; and for each that is scored.
+        self._reported: dict[str, tuple[Histogram, Histogram, Histogram]] = {}
+        self._reported_scores: dict[str, tuple[Histogram, Histogram]] = {}
         if threads is None:
             threads = min(2, os.cpu_count() or 1)
         self._placer = Placer(handle.table.columns, max_bytes, threads, KEPT_CLASSES)
@@ -435,16 +438,30 @@ class CompiledLane:
     def _report_points(self, profile: str, count: int, scored: int, looking_s: float, placing_s: float) -> None:
         """Report metrics of `count` pods of a profile, of which `scored` were scored; times are seconds per pod."""
         observer = self._observer
-        points = observer.points
-        points["PreFilter", "Success", profile].observe_many(looking_s, count)
-        points["Filter", "Success", profile].observe_many(placing_s / 2, count)
+        always = self._reported.get(profile)
+        if always is None:
+            always = self._reported[profile] = (
+                observer.points["PreFilter", "Success", profile],
+                observer.points["Filter", "Success", profile],
+                observer.node_hints["hint", profile],
+            )
+        always[0].observe_many(looking_s, count)
+        always[1].observe_many(placing_s / 2, count)
         if scored:
-            points["PreScore", "Success", profile].observe_many(0.0, scored)
-            points["Score", "Success", profile].observe_many(placing_s / 2, scored)
-        without = min(self._classes.asked.pop(profile, 0), count)  # the first pods of their signatures
+            of_scores = self._reported_scores.get(profile)
+            if of_scores is None:
+                of_scores = self._reported_scores[profile] = (
+                    observer.points["PreScore", "Success", profile],
+                    observer.points["Score", "Success", profile],
+                )
+            of_scores[0].observe_many(0.0, scored)
+            of_scores[1].observe_many(placing_s / 2, scored)
+        without = self._classes.asked.pop(profile, 0)  # the first pods of their signatures
+        if without > count:
+            without = count
         if without:
             observer.batch_attempts[profile, "no_hint"].value += without
         if count > without:
             observer.batch_attempts[profile, "hint_used"].value += count - without
-        observer.node_hints["hint", profile].observe_many(looking_s + placing_s, count)
+        always[2].observe_many(looking_s + placing_s, count)
         self._profiles[profile].algorithm.pass_over(count)

@@ -167,10 +167,12 @@ class Framework:
             plugin = gate.plugin
             try:
                 status = plugin.pre_enqueue(pod)
-                code = Code.SUCCESS if status is None else code_of(status)
+                if status is None:
+                    continue
+                code = code_of(status)
             except Exception as error:
                 return raised(plugin, "PreEnqueue", error)
-            if status is not None and code is not Code.SUCCESS:
+            if code is not Code.SUCCESS:
                 return status if status.plugin else status.of(plugin.name)
         self._open_spec = spec
         return None

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import count, islice
+from typing import Final
 
 from kscheduler.queue.pod_heap import PodLanes
 from kscheduler.queue.pod_info import PLAIN, Lane, Pool, QueuedPodInfo
+
+_ACTIVE: Final = Pool.ACTIVE  # which costs more for each pod
 
 LessKey = Callable[[QueuedPodInfo], tuple[float, ...]]  # pods are popped in ascending order of this key
 
@@ -30,7 +33,7 @@ class ActiveQueue:
         return [entry[-1] for entry in islice(self._lanes.entries_in_order(), most)]
 
     def push(self, qpi: QueuedPodInfo) -> None:
-        qpi.pool = Pool.ACTIVE
+        qpi.pool = _ACTIVE
         if qpi.lane:
             self._lanes.push(qpi, self._less_key(qpi))
         else:

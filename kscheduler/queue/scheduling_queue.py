@@ -21,7 +21,7 @@ import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, count, islice
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kscheduler.api.objects import Pod
 from kscheduler.config.releases import DEFAULT_RELEASE, Release
@@ -52,6 +52,9 @@ from kscheduler.snapshot.pod_info import PodInfo
 UNSCHEDULABLE_FLUSH_S = 30.0  # interval at which kube-scheduler looks for pods that waited too long
 DEFER_S = 1.0  # for which a pod may be put aside: as long as the first backoff of one that is rejected instead
 MOST_EVENTS = 256  # that are remembered: far more than there are constants
+# Before Python 3.12, a look at a member of an Enum by its class costs several times as much as one at a global name.
+_GONE: Final = Pool.GONE
+_IN_FLIGHT: Final = Pool.IN_FLIGHT
 _DEBUG = os.environ.get("KSCHEDULER_DEBUG") == "1"
 
 
@@ -138,7 +141,9 @@ class SchedulingQueue:
         if uid in self._pods or uid in self._in_flight.pods:
             self.update(None, pod_info, now)
             return
-        self._now = now = max(self._now, now)
+        if now < self._now:
+            now = self._now
+        self._now = now
         qpi = QueuedPodInfo(pod_info, now)
         gate = self._pre_enqueue(pod_info)
         if gate is None or self._is_open(gate, qpi):
@@ -243,7 +248,7 @@ class SchedulingQueue:
 
     def _depart(self, popped: Sequence[QueuedPodInfo], now: float) -> None:
         """Mark popped pods as in flight."""
-        pods, in_flight = self._pods, Pool.IN_FLIGHT
+        pods, in_flight = self._pods, _IN_FLIGHT
         for qpi in popped:
             del pods[qpi.pod_info.uid]
             if qpi.initial_attempt_timestamp is None:
@@ -300,7 +305,7 @@ class SchedulingQueue:
         """
         flown = self._in_flight.end(uid)
         if flown is not None:
-            flown.pool = Pool.GONE
+            flown.pool = _GONE
 
     def add_unschedulable_if_not_present(
         self, qpi: QueuedPodInfo, now: float, plugins: Set[str], pending_plugins: Set[str] = NOBODY
@@ -472,7 +477,9 @@ class SchedulingQueue:
         As in kube-scheduler, backoffs end at whole seconds and timeouts every 30 s, on multiples of this
         clock, however seldom or often flush is called.
         """
-        self._now = now = max(self._now, now)
+        if now < self._now:
+            now = self._now
+        self._now = now
         moved = 0
         if self._backoff.pods:
             for qpi in self._backoff.pop_completed(now):

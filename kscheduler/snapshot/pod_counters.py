@@ -290,8 +290,8 @@ class PodCounters:
         group: LabelClass | None = None
         labels: Mapping[str, str] | None = None
         namespace = ""
-        for row, pod in zip(rows, pods, strict=True):
-            meta = pod.pod.metadata
+        for at, pod in enumerate(pods):
+            row, meta = rows[at], pod.pod.metadata
             if (
                 group is None
                 or meta.labels is not labels
