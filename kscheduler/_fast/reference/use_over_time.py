@@ -22,8 +22,8 @@ class UseOverTime:
 
     @property
     def integrals(self) -> list[float]:
-        """Amount × seconds by resource index, up to the last change or `settle`; not to be changed."""
-        return self._integrals
+        """Amount × seconds by resource index, up to the last change or `settle`, in a list of the caller's own."""
+        return list(self._integrals)
 
     def add_resource(self) -> None:
         """Add a resource of which nothing is in use; its index is the number of those before it."""
