@@ -40,6 +40,7 @@ cdef class CallQueue:
     cdef list _timers  # heap: when, number, call
     cdef long long _number  # of the last timer
     cdef Py_ssize_t _many_timers  # with more than this, cancelled ones are removed from the heap
+    cdef Py_ssize_t _left  # calls of this round that come after the one that is being made
     cdef bint _is_stopped
 
     def __cinit__(self, double start):
@@ -82,6 +83,10 @@ cdef class CallQueue:
         heapify(self._timers)
         self._many_timers = max(MANY_TIMERS, 2 * len(self._timers))
 
+    def is_at_last_call(self):
+        """Return whether the call that is being made is the last one of its round, and none is ready for the next."""
+        return not self._left and not self._ready
+
     def stop(self):
         """Let `run` return after the round in which it is."""
         self._is_stopped = True
@@ -122,6 +127,7 @@ cdef class CallQueue:
             self._ready = []
             for done in range(len(batch)):
                 call = <Call>batch[done]
+                self._left = len(batch) - done - 1
                 callback = call.callback
                 if callback is None:
                     continue

@@ -346,9 +346,10 @@ def _check_names(nodes: Iterable[Node], arrivals: Iterable[Arrival]) -> None:
     seen: set[str] = set()
     for arrival in arrivals:
         pod = arrival.pod
-        if pod.key in seen:
-            raise ConfigError(f'pod "{pod.key}": the name is used twice')
-        seen.add(pod.key)
+        key = pod.key
+        if key in seen:
+            raise ConfigError(f'pod "{key}": the name is used twice')
+        seen.add(key)
         if pod.spec.node_name and pod.spec.node_name not in known:
             raise ConfigError(f'pod "{pod.key}": spec.nodeName: "{pod.spec.node_name}" is none of the nodes')
 

@@ -134,6 +134,7 @@ class _Simulation:
         self._progress = progress
         self._arrived = 0  # how many of scenario.arrivals have been created
         self._changed = 0  # how many of scenario.changes have been carried out
+        self._arrival_s = self._change_s = math.inf  # when the next of each comes, while they are played
         self._runs_s: dict[str, float] = {}  # pod uid -> how long it runs once bound
         self._departures: list[tuple[float, int, str, str]] = []  # (when, number, key, uid), a heap
         self._number = 0
@@ -162,9 +163,10 @@ class _Simulation:
         )
         self._clock = clock
         self._accounting = Accounting(cluster)
-        volumes = VolumeController(cluster, loop.call_soon)
+        self._volumes = volumes = VolumeController(cluster, loop.call_soon, follows_pods=False)
         claims = ClaimController(cluster, loop.call_soon)
         self._claims = ClaimBook(cluster)
+        self._pods = cluster.pods
         cluster.store(PODS).subscribe(self._pod_changed)
         # 1. What is there from the start.
         for item in in_order_of_use([*self._scenario.storage, *self._scenario.devices]):
@@ -237,6 +239,9 @@ class _Simulation:
     async def _play(self, started_s: float) -> Ending:
         """Play arrivals, departures and changes, by events of the loop, until there is a reason to stop."""
         self._ended = self._loop.create_future()
+        arrivals, changes = self._scenario.arrivals, self._scenario.changes
+        self._arrival_s = started_s + arrivals[self._arrived].at_s if self._arrived < len(arrivals) else math.inf
+        self._change_s = started_s + changes[self._changed].at_s if self._changed < len(changes) else math.inf
         self._go_on()
         try:
             return await self._ended
@@ -248,9 +253,10 @@ class _Simulation:
         """Play what is due, departures first: what leaves at an instant makes room for what comes."""
         try:
             now = self._clock.now()
-            if self._changed < len(self._scenario.changes):
+            if self._change_s < math.inf:
                 self._change(now - self._started_s)
-            self._play_departures(now)
+            if self._departures and self._departures[0][0] <= now:
+                self._play_departures(now)
             self._play_arrivals(now)
         except Exception as error:
             self._fail(error)
@@ -259,7 +265,7 @@ class _Simulation:
         departures = self._departures
         while departures and departures[0][0] <= now:
             _, _, key, uid = heapq.heappop(departures)
-            pod = self._cluster.pods.get(key)
+            pod = self._pods.get(key)
             if pod is not None and pod.metadata.uid == uid:
                 self._cluster.delete_pod(key)
 
@@ -267,9 +273,10 @@ class _Simulation:
         """Create the pods that are due, CHUNK at a time, then find out what comes next."""
         arrivals, started_s = self._scenario.arrivals, self._started_s
         created = 0
-        while self._arrived < len(arrivals) and started_s + arrivals[self._arrived].at_s <= now:
+        while self._arrival_s <= now:
             arrival = arrivals[self._arrived]
-            self._arrived += 1
+            self._arrived = following = self._arrived + 1
+            self._arrival_s = started_s + arrivals[following].at_s if following < len(arrivals) else math.inf
             if not arrival.pod.spec.node_name:
                 self._create(arrival, started_s)
                 created += 1
@@ -280,8 +287,13 @@ class _Simulation:
         if created == CHUNK:
             self._loop.call_soon(self._play_more)
             return
-        self._play_departures(now)  # a pod that leaves when it comes is not there for the scheduler, as in a trace
-        ending, until = self._what_next(now)
+        if self._departures and self._departures[0][0] <= now:
+            self._play_departures(now)  # a pod that leaves when it comes is not there for the scheduler, as in a trace
+        until = self._next_event()
+        if until < math.inf and self._settings.max_time_s is None:  # nearly always: something is still to come
+            self._sleep(until)
+            return
+        ending, until = self._what_next(now, until)
         if ending is None:
             self._sleep(until)
         elif not self._ended.done():
@@ -297,13 +309,15 @@ class _Simulation:
         if not self._ended.done():
             self._ended.set_exception(error)
 
-    def _what_next(self, now: float) -> tuple[Ending | None, float]:
-        """Return the reason to stop and the time now, or None and the time to wait for."""
+    def _what_next(self, now: float, until: float) -> tuple[Ending | None, float]:
+        """Return the reason to stop and the time now, or None and the time to wait for.
+
+        `until`: the time of the next event, infinity if none is to come.
+        """
         started_s, limit = self._started_s, self._settings.max_time_s
         if limit is not None and now >= started_s + limit:
             return Ending.TIME_LIMIT, now
-        until = self._next_event()
-        if until is None:
+        if until == math.inf:
             if not self._accounting.pending:
                 return Ending.ALL_PLACED, now
             # Pods may wait for metrics that will be available again after the last outage.
@@ -317,16 +331,12 @@ class _Simulation:
                     return Ending.FORGOTTEN, now
         return None, until if limit is None else min(until, started_s + limit)
 
-    def _next_event(self) -> float | None:
-        started_s, arrivals, changes = self._started_s, self._scenario.arrivals, self._scenario.changes
-        next_s = math.inf
-        if self._arrived < len(arrivals):
-            next_s = started_s + arrivals[self._arrived].at_s
-        if self._departures and self._departures[0][0] < next_s:
-            next_s = self._departures[0][0]
-        if self._changed < len(changes):
-            next_s = min(next_s, started_s + changes[self._changed].at_s)
-        return None if next_s == math.inf else next_s
+    def _next_event(self) -> float:
+        """Return when the next pod or change comes, or a pod leaves; infinity if nothing does."""
+        next_s, departures = self._arrival_s, self._departures
+        if departures and departures[0][0] < next_s:
+            next_s = departures[0][0]
+        return next_s if next_s <= self._change_s else self._change_s
 
     def _change(self, until_s: float) -> None:
         """Carry out the scenario's recorded changes up to `until_s`, in seconds since the first arrival."""
@@ -335,6 +345,8 @@ class _Simulation:
             apply_change(self._cluster, changes[self._changed])
             self._changed += 1
             self._changed_s = self._clock.now()
+        is_more = self._changed < len(changes)
+        self._change_s = self._started_s + changes[self._changed].at_s if is_more else math.inf
 
     def _create(self, arrival: Arrival, started_s: float) -> None:
         pod = self._cluster.create_pod(arrival.pod)
@@ -357,14 +369,21 @@ class _Simulation:
 
     def _schedule_departure(self, at_s: float, pod: Pod) -> None:
         self._number += 1
-        heapq.heappush(self._departures, (at_s, self._number, pod.key, pod.metadata.uid))
+        metadata = pod.metadata
+        key = f"{metadata.namespace}/{metadata.name}"  # as `pod.key`, without its call
+        heapq.heappush(self._departures, (at_s, self._number, key, metadata.uid))
         if at_s < self._wanted_s:
             self._wake()
 
     def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
         self._changed_s = self._clock.now()
         if before is None:
+            assert after is not None
+            if after.spec.volumes:
+                self._volumes.pod_changed(None, after)
             return
+        if after is None and before.spec.volumes:
+            self._volumes.pod_changed(before, None)
         if after is None or after.status.phase in FINISHED:
             if _has_claims(before):
                 self._claims.note_end(before)
@@ -377,9 +396,9 @@ class _Simulation:
         if before.spec.node_name or not after.spec.node_name:
             return
         self._begin(after)
-        if not self._accounting.pending:
+        if not self._accounting.pending and self._is_asleep:
             next_s = self._next_event()
-            if next_s is None or next_s <= self._changed_s:
+            if next_s == math.inf or next_s <= self._changed_s:
                 self._wake()  # this may have been the last one
 
     def _sleep(self, until: float) -> None:
@@ -387,7 +406,16 @@ class _Simulation:
         self._wanted_s = until
         if self._timer is not None:
             self._timer.cancel()  # if it has not fired yet: the player was woken otherwise
-        self._timer = self._loop.call_at(until, self._wake)
+        self._timer = self._loop.call_at(until, self._time_has_come)
+
+    def _time_has_come(self) -> None:
+        """Go on after all else that is due now, as `_wake`; at once if there is nothing else."""
+        if self._is_asleep and self._loop.is_at_last_call():
+            self._is_asleep = False
+            self._wanted_s = 0.0
+            self._go_on()
+        else:
+            self._wake()
 
     def _wake(self) -> None:
         if self._is_asleep:

@@ -47,6 +47,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         self.call_soon_threadsafe = calls.call_soon  # type: ignore[assignment, method-assign]  # asyncio calls it, too
         self.call_at = calls.call_at  # type: ignore[assignment, method-assign]
         self.call_later = calls.call_later  # type: ignore[assignment, method-assign]
+        self.is_at_last_call = calls.is_at_last_call
         # A future asks for both: there is no debug mode.
         self.get_debug = bool  # type: ignore[method-assign]
         self.create_future = partial(asyncio.Future, loop=self)  # type: ignore[method-assign]

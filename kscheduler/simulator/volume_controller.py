@@ -65,9 +65,14 @@ FILESYSTEM = "Filesystem"  # the default volume mode
 
 
 class VolumeController(Controller):
-    """Binds claims to volumes and creates volumes in one simulated cluster, which must be empty when it is created."""
+    """Binds claims to volumes and creates volumes in one simulated cluster, which must be empty when it is created.
 
-    def __init__(self, cluster: Cluster, defer: Callable[[Callable[[], None]], object]) -> None:
+    `follows_pods`: False if the caller will call `pod_changed` for each pod with volumes that comes or goes.
+    """
+
+    def __init__(
+        self, cluster: Cluster, defer: Callable[[Callable[[], None]], object], *, follows_pods: bool = True
+    ) -> None:
         super().__init__(defer)
         self._cluster = cluster
         self._claims_due: dict[str, None] = {}  # keys of claims to process, in order of change: an ordered set
@@ -83,7 +88,8 @@ class VolumeController(Controller):
         cluster.store(PERSISTENT_VOLUME_CLAIMS).subscribe(self._claim_changed)
         cluster.store(PERSISTENT_VOLUMES).subscribe(self._volume_changed)
         cluster.store(STORAGE_CLASSES).subscribe(self._class_changed)
-        cluster.store(PODS).subscribe(self._pod_changed)
+        if follows_pods:
+            cluster.store(PODS).subscribe(self.pod_changed)
 
     # --- what changed ---------------------------------------------------------------------------------------------
 
@@ -131,7 +137,7 @@ class VolumeController(Controller):
             self._raise_hope(after.key)
             self._call()
 
-    def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
+    def pod_changed(self, before: Pod | None, after: Pod | None) -> None:
         pod = after or before
         if pod is None or not pod.spec.volumes or (before is not None and after is not None):
             return

@@ -132,3 +132,19 @@ def test_a_cleared_queue_has_nothing_to_call(fast: ModuleType) -> None:
     calls.call_later(1.0, pytest.fail, "called")
     calls.clear()
     assert calls.run(MOST_ROUNDS, no_error) == NOTHING_LEFT
+
+
+def test_a_call_is_the_last_one_if_none_follows_in_its_round_nor_is_ready_for_the_next(fast: ModuleType) -> None:
+    calls = fast.CallQueue(0.0)
+    seen: list[bool] = []
+
+    def ask_and_call() -> None:
+        seen.append(calls.is_at_last_call())
+        calls.call_soon(bool)
+        seen.append(calls.is_at_last_call())
+
+    for _ in range(2):
+        calls.call_at(1.0, lambda: seen.append(calls.is_at_last_call()))
+    calls.call_at(2.0, ask_and_call)
+    assert calls.run(MOST_ROUNDS, no_error) == NOTHING_LEFT
+    assert seen == [False, True, True, False]

@@ -42,6 +42,7 @@ class CallQueue:
         self._timers: list[tuple[float, int, Call]] = []  # heap: when, number, call
         self._number = 0  # of the last timer
         self._many_timers = MANY_TIMERS  # with more than this, cancelled ones are removed from the heap
+        self._left = 0  # calls of this round that come after the one that is being made
         self._is_stopped = False
 
     def __len__(self) -> int:
@@ -81,6 +82,10 @@ class CallQueue:
         heapify(self._timers)
         self._many_timers = max(MANY_TIMERS, 2 * len(self._timers))
 
+    def is_at_last_call(self) -> bool:
+        """Return whether the call that is being made is the last one of its round, and none is ready for the next."""
+        return not self._left and not self._ready
+
     def stop(self) -> None:
         """Let `run` return after the round in which it is."""
         self._is_stopped = True
@@ -116,6 +121,7 @@ class CallQueue:
             batch, self._ready = self._ready, []
             for done, call in enumerate(batch):
                 callback = call.callback
+                self._left = len(batch) - done - 1
                 if callback is None:
                     continue
                 try:
