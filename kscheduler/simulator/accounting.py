@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from kscheduler._fast import UseOverTime
 from kscheduler.api.objects import Node, Pod, PodExtendedResourceClaimStatus, PodSpec
 from kscheduler.api.resources import PODS
@@ -34,24 +36,21 @@ class Demand:
         self.parts: tuple[tuple[int, int], ...] = ()  # (resource index, amount); empty until one of them is placed
 
 
-class PodRecord:
+class PodRecord(msgspec.Struct, eq=False, gc=False):
     """Records when one pod was created, was bound and left, on which node, and what it requested.
 
     Times are virtual seconds.
     """
 
-    __slots__ = ("bound_s", "created_s", "demand", "existing", "last_seen", "left_s", "priority", "row", "uid")
-
-    def __init__(self, pod: Pod, demand: Demand, created_s: float) -> None:
-        self.uid = pod.metadata.uid
-        self.priority = pod.spec.priority or 0
-        self.demand = demand
-        self.created_s = created_s
-        self.bound_s: float | None = None
-        self.left_s: float | None = None
-        self.row = -1  # row of its node, -1 while it has none
-        self.existing = bool(pod.spec.node_name)  # created with a node, so no scheduler placed it
-        self.last_seen = pod  # if the pod left without a node: its last version, whose condition gives the reason
+    uid: str
+    priority: int
+    demand: Demand
+    created_s: float
+    existing: bool  # created with a node, so no scheduler placed it
+    last_seen: Pod  # if the pod left without a node: its last version, whose condition gives the reason
+    bound_s: float | None = None
+    left_s: float | None = None
+    row: int = -1  # row of its node, -1 while it has none
 
     @property
     def key(self) -> str:
@@ -83,7 +82,7 @@ class Accounting:
     """Keeps the records of all pods and nodes of one cluster. Must be created before the cluster has any object."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._clock = cluster.clock
+        self._now = cluster.clock.now
         self.timeline = Timeline()
         self.resources: list[str] = []  # index -> name
         self._index: dict[str, int] = {}
@@ -106,7 +105,7 @@ class Accounting:
         self._busiest_s: float | None = None
         self._busiest_load = 0.0
         self.start_s: float | None = None  # time of the first arrival
-        self.now_s = self._clock.now()  # time of the last change; integrals are complete up to then
+        self.now_s = self._now()  # time of the last change; integrals are complete up to then
         cluster.store(NODES).subscribe(self._node_changed)
         cluster.store(POD_RESOURCE).subscribe(self._pod_changed)
 
@@ -156,19 +155,24 @@ class Accounting:
     # --- pods -----------------------------------------------------------------------------------------------------
 
     def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
-        if before is not None and after is not None and not _matters(before, after):
-            return
-        self._advance()
         if before is None:
             assert after is not None
+            self._advance()
             self._created(after)
         elif after is None or after.status.phase in FINISHED:
-            self._left(before)
-        else:
+            if after is None or before.spec.node_name != after.spec.node_name or before.status.phase not in FINISHED:
+                self._advance()
+                self._left(before)
+        elif before.spec.node_name != after.spec.node_name:  # other updates need no accounting
+            self._advance()
             self._placed(self.records[after.metadata.uid], after)
 
     def _created(self, pod: Pod) -> None:
-        record = self.records[pod.metadata.uid] = PodRecord(pod, self._demand(pod), self.now_s)
+        uid, spec = pod.metadata.uid, pod.spec
+        known = self._demands.get(id(spec))
+        demand = self._demand(pod) if known is None else known[1]
+        is_on_node = bool(spec.node_name)
+        record = self.records[uid] = PodRecord(uid, spec.priority or 0, demand, self.now_s, is_on_node, pod)
         if self.start_s is None:
             self.start_s = self._capacity_since_s = self.now_s
         self.pending += 1
@@ -178,10 +182,7 @@ class Accounting:
             self._placed(record, pod)
 
     def _demand(self, pod: Pod) -> Demand:
-        """Return what the pod asks for, one object for all pods of a spec."""
-        known = self._demands.get(id(pod.spec))
-        if known is not None:
-            return known[1]
+        """Return what the pod asks for, one object for all pods of a spec, which is not known yet."""
         if len(self._demands) >= MAX_SPECS:
             self._demands.clear()
         demand = Demand(pod_amounts(pod))
@@ -263,10 +264,12 @@ class Accounting:
 
         Must be called before each change of use or capacity.
         """
-        now = self._clock.now()
+        now = self._now()
         if now <= self.now_s:
             return
-        if self.start_s is not None and self.timeline.is_due(now):
+        timeline = self.timeline
+        # As `Timeline.is_due`, without its call for each change.
+        if now - timeline.last_s >= timeline.interval_s and self.start_s is not None:
             self._sample(now)
         self.now_s = now
 
@@ -341,10 +344,3 @@ def _without_devices(demand: Demand, claimed: PodExtendedResourceClaimStatus) ->
     """Return what a pod takes of its node: not the extended resources that it gets as devices of a claim."""
     names = {each.resource_name for each in claimed.request_mappings or ()}
     return Demand({name: amount for name, amount in demand.amounts.items() if name not in names})
-
-
-def _matters(before: Pod, after: Pod) -> bool:
-    """Return True if an update of a pod gave it a node or finished it; other updates need no accounting."""
-    if before.spec.node_name != after.spec.node_name:
-        return True
-    return after.status.phase in FINISHED and before.status.phase not in FINISHED

@@ -114,6 +114,7 @@ class Cluster:
         release: Release = DEFAULT_RELEASE,
     ) -> None:
         self.clock = clock
+        self._wall = clock.wall
         self.bookmark_interval_s = bookmark_interval_s
         self.has_group_claims = release.has_group_claims  # as a real cluster with that gate of the apiserver
         self.version = 0  # resource version of the last change to any object
@@ -135,7 +136,7 @@ class Cluster:
 
     def _now(self) -> str:
         """Return the time as objects state it, in whole seconds."""
-        second = int(self.clock.wall())
+        second = int(self._wall())
         if second != self._second:
             self._second, self._timestamp = second, rfc3339(second)
         return self._timestamp
@@ -209,7 +210,14 @@ class Cluster:
     # --- pods -----------------------------------------------------------------------------------------------------
 
     def create_pod(self, pod: Pod) -> Pod:
-        return self._create(self._pods, self._pod_defaults.apply(pod))
+        metadata, spec, status = self._pod_defaults.apply(pod)
+        key = f"{metadata.namespace}/{metadata.name}"
+        if key in self._pods.objects:
+            raise _already_exists(PODS.plural, metadata.name)
+        self.version = version = self.version + 1
+        created = Pod(self._created(metadata, version), spec, status)
+        self._pods.commit(key, version, created)
+        return created
 
     def get_pod(self, namespace: str, name: str) -> Pod:
         return self._existing_pod(f"{namespace}/{name}", "")
@@ -220,12 +228,15 @@ class Cluster:
 
     def delete_pod(self, key: str, *, uid: str = "", gracefully: bool = False) -> None:
         """Remove the pod at once. If `gracefully`, only set its deletion timestamp; a second call removes it."""
-        pod = self._existing_pod(key, uid)
+        pod = self._pods.objects.get(key)
+        if pod is None or uid:
+            pod = self._existing_pod(key, uid)
         if gracefully and pod.metadata.deletion_timestamp is None:
             metadata = replace(pod.metadata, deletion_timestamp=self._now())
             self._put(self._pods, replace(pod, metadata=metadata))
             return
-        self._remove(self._pods, key)
+        self.version += 1
+        self._pods.commit(key, self.version, None)
 
     def terminate_pod(self, key: str, *, uid: str = "") -> None:
         """Delete a pod as the API's DELETE does: a pod on a node only gets a deletion timestamp.
@@ -249,15 +260,23 @@ class Cluster:
 
     def bind(self, binding: Binding) -> None:
         """Bind a pod as POST pods/binding does. As in the apiserver, the node need not exist."""
-        pod = self._pods.objects.get(f"{binding.namespace}/{binding.name}")
+        key = f"{binding.namespace}/{binding.name}"
+        pod = self._pods.objects.get(key)
         if pod is None:
             raise _not_found("pods", binding.name)
-        problem = _binding_problem(pod, binding)
-        if problem:
+        metadata, spec = pod.metadata, pod.spec
+        if (
+            metadata.uid != binding.uid  # a binding without a uid is one for any pod of this name
+            or metadata.deletion_timestamp is not None
+            or spec.node_name
+            or spec.scheduling_gates
+        ) and (problem := _binding_problem(pod, binding)):
             message = f'Operation cannot be fulfilled on pods/binding "{binding.name}": {problem}'
             raise Conflict(message, status=409, reason="Conflict")
-        spec = replace(pod.spec, node_name=binding.node)
-        self._put(self._pods, pod, spec=spec, status=self._bound_status(pod.status))
+        self.version = version = self.version + 1
+        metadata = replace(metadata, resource_version=str(version))
+        bound = Pod(metadata, replace(spec, node_name=binding.node), self._bound_status(pod.status))
+        self._pods.commit(key, version, bound)
 
     def _bound_status(self, status: PodStatus) -> PodStatus:
         """Return the status of a pod that is bound now. Pods of one status that are bound in one second share it."""
@@ -265,7 +284,10 @@ class Cluster:
         before, when, bound = self._last_bound
         if before is status and when == now:
             return bound
-        bound = _with_condition(status, PodCondition(type="PodScheduled", status="True"), now)
+        if status.conditions:
+            bound = _with_condition(status, PodCondition(type="PodScheduled", status="True"), now)
+        else:
+            bound = replace(status, conditions=[PodCondition("PodScheduled", "True", last_transition_time=now)])
         if bound.nominated_node_name:
             bound = replace(bound, nominated_node_name="")
         self._last_bound = status, now, bound
@@ -484,17 +506,22 @@ class Cluster:
     # --- any object -----------------------------------------------------------------------------------------------
 
     def _create(self, store: Store[T], item: T) -> T:
-        metadata = item.metadata
         key = item.key
         if key in store.objects:
             raise _already_exists(store.resource.plural, item.metadata.name)
-        uid = metadata.uid or _uid(self._random)
-        created = metadata.creation_timestamp or self._now()
         self.version = version = self.version + 1
-        metadata = replace(metadata, uid=uid, creation_timestamp=created, resource_version=str(version))
-        item = replace(item, metadata=metadata)
+        item = replace(item, metadata=self._created(item.metadata, version))
         store.commit(key, version, item)
         return item
+
+    def _created(self, metadata: ObjectMeta, version: int) -> ObjectMeta:
+        """Return a new object's metadata, with what the apiserver sets."""
+        return replace(
+            metadata,
+            uid=metadata.uid or _uid(self._random),
+            creation_timestamp=metadata.creation_timestamp or self._now(),
+            resource_version=str(version),
+        )
 
     def _update(self, store: Store[T], item: T) -> T:
         current = store.objects.get(item.key)

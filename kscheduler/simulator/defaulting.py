@@ -31,6 +31,7 @@ from kscheduler.api.objects import (
     Pod,
     PodCondition,
     PodSpec,
+    PodStatus,
     TASPolicyObject,
 )
 from kscheduler.api.pod_groups import CompositePodGroup, CoschedulingPodGroup, PodGroup
@@ -64,8 +65,8 @@ class PodDefaults:
         self._specs: dict[int, tuple[PodSpec, PodSpec]] = {}  # id(spec) -> that spec, kept alive, and with defaults
         self._equal: Shared[PodSpec] = Shared()  # specs with defaults: equal ones of several files are one object
 
-    def apply(self, pod: Pod) -> Pod:
-        """Return the pod with defaults, as the apiserver would store it.
+    def apply(self, pod: Pod) -> tuple[ObjectMeta, PodSpec, PodStatus]:
+        """Return the parts of the pod with defaults, as the apiserver would store it.
 
         Raises DecodeError for an unreadable quantity.
         """
@@ -76,12 +77,11 @@ class PodDefaults:
         if pod.spec.scheduling_gates and not status.conditions:
             gated = PodCondition("PodScheduled", "False", "SchedulingGated", GATED_MESSAGE)
             status = replace(status, conditions=[gated])
-        return Pod(metadata, self._spec(pod), status)
+        known = self._specs.get(id(pod.spec))
+        return metadata, self._spec(pod) if known is None else known[1], status
 
     def _spec(self, pod: Pod) -> PodSpec:
-        known = self._specs.get(id(pod.spec))
-        if known is not None:
-            return known[1]
+        """Return a spec that is not known yet with its defaults."""
         completes = self._completes_pod_level_requests
         spec = self._equal.get(with_defaults(pod, completes_pod_level_requests=completes).spec)
         if len(self._specs) >= MAX_SPECS:

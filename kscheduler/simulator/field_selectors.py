@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from kscheduler.client.protocol import NODES, PODS, Resource
 from kscheduler.errors import APIError
 
-Selector = Callable[[Any], bool]
+
+class Selector(NamedTuple):
+    """Selects the objects for which `read` returns none of the excluded values.
+
+    Watches ask that for each change, and read both fields themselves: a call less.
+    """
+
+    read: Callable[[Any], object]
+    excluded: frozenset[object]
+
+    def __call__(self, item: Any) -> bool:
+        return self.read(item) not in self.excluded
+
+
+EVERYTHING = Selector(id, frozenset())
 
 _METADATA: dict[str, Callable[[Any], str]] = {
     "metadata.name": attrgetter("metadata.name"),
@@ -43,16 +57,15 @@ def parse_field_selector(resource: Resource[Any], text: str) -> Selector | None:
         terms.append((lambda item: "yes" if resource.label in (item.metadata.labels or ()) else "", "yes", True))
     if not terms:
         return None
-    # Asked for each change, so without a loop where all terms exclude values of one field, as those of unfinished pods.
+    # Without a loop where all terms exclude values of one field, as those of unfinished pods.
     first = terms[0][0]
     if all(read is first and not is_equal for read, _, is_equal in terms):
-        excluded = frozenset(wanted for _, wanted, _ in terms)
-        return lambda item: first(item) not in excluded
+        return Selector(first, frozenset(wanted for _, wanted, _ in terms))
 
     def is_selected(item: Any) -> bool:
         return all((read(item) == wanted) is is_equal for read, wanted, is_equal in terms)
 
-    return is_selected
+    return Selector(is_selected, frozenset((False,)))
 
 
 def _parse_term(resource: Resource[Any], term: str) -> tuple[Callable[[Any], str], str, bool]:

@@ -45,13 +45,15 @@ class PushedWatch(Watch[T], Generic[T]):
         self._receive = receive
         self._delay_s = delay_s
         self._loop = loop
+        self._call_soon = loop.call_soon
+        self._first_step = self._deliver if delay_s is None else self._notice
         self._is_due = False  # a delivery is on its way
         self.ended: asyncio.Future[None] = loop.create_future()
 
     def wake(self) -> None:
         if not self._is_due:
             self._is_due = True
-            self._loop.call_soon(self._deliver if self._delay_s is None else self._notice)
+            self._call_soon(self._first_step)
 
     def _notice(self) -> None:
         if self._delay_s is not None and self.has_changes:

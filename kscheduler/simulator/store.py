@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from kscheduler.client.protocol import EventType, Resource, WatchEvent
 from kscheduler.errors import Gone
-from kscheduler.simulator.field_selectors import Selector
+from kscheduler.simulator.field_selectors import EVERYTHING, Selector
 
 T = TypeVar("T")
 Subscriber = Callable[[T | None, T | None], None]
@@ -44,8 +44,8 @@ class Store(Generic[T]):
         self.objects: dict[str, T] = {}
         self._history_limit = history_limit
         self._most_kept = history_limit + (history_limit >> 2)  # then the log is cut to its limit
-        self._log: list[Change[T]] = []
-        self._first = 0  # position of _log[0]: positions count changes since the beginning and never move
+        self.log: list[Change[T]] = []  # read by watches
+        self.first = 0  # position of log[0]: positions count changes since the beginning and never move
         self.end = 0  # the position that the next change will have in the log
         self._oldest_version = 0  # a watch may start at this version or later
         self._watches: list[Watch[T]] = []
@@ -66,9 +66,9 @@ class Store(Generic[T]):
             before = with_version(before, version)  # a DELETED event carries the version of the deletion
         else:
             self.objects[key] = after
-        self._log.append(Change(version, before, after))
+        self.log.append(Change(version, before, after))
         self.end += 1
-        if self.end - self._first > self._most_kept:
+        if self.end - self.first > self._most_kept:
             self._trim()
         for watch in self._watches:
             watch.wake()
@@ -81,20 +81,20 @@ class Store(Generic[T]):
 
     def compact(self) -> None:
         """Drop the log, so that older watches and all continue tokens get 410 Gone."""
-        self._drop(len(self._log))
+        self._drop(len(self.log))
         self._snapshots.clear()
 
     def _trim(self) -> None:
         """Cut the log to its limit, but for what a watch that may not fall behind has yet to take."""
         awaited = [watch.position for watch in self._watches if not watch.may_fall_behind]
-        self._drop(min([self.end - self._history_limit, *awaited]) - self._first)
+        self._drop(min([self.end - self._history_limit, *awaited]) - self.first)
 
     def _drop(self, count: int) -> None:
         if count <= 0:
             return
-        self._oldest_version = self._log[count - 1].version
-        self._first += count
-        del self._log[:count]
+        self._oldest_version = self.log[count - 1].version
+        self.first += count
+        del self.log[:count]
 
     # --- lists ----------------------------------------------------------------------------------------------------
 
@@ -106,7 +106,7 @@ class Store(Generic[T]):
     def sorted_objects_at(self, version: int) -> list[T]:
         """Return the sorted objects as of an older resource version that is still in the log."""
         objects = dict(self.objects)
-        for change in reversed(self._log):
+        for change in reversed(self.log):
             if change.version <= version:
                 break
             if change.before is None:
@@ -143,11 +143,7 @@ class Store(Generic[T]):
         """
         if version < self._oldest_version:
             raise Gone(f"too old resource version: {version} ({self._oldest_version})", status=410, reason="Expired")
-        return self._first + bisect_right(self._log, version, key=lambda change: change.version)
-
-    def changes_from(self, position: int) -> list[Change[T]] | None:
-        """Return the changes from a log position on; None if some of them were dropped."""
-        return self._log[position - self._first :] if position >= self._first else None
+        return self.first + bisect_right(self.log, version, key=lambda change: change.version)
 
     def attach(self, watch: Watch[T]) -> None:
         self._watches.append(watch)
@@ -174,7 +170,7 @@ class Watch(Generic[T]):
     def __init__(self, store: Store[T], position: int, selector: Selector | None, *, is_kept: bool = False) -> None:
         self._store = store
         self.position = position  # in the store's log, of the next change to take
-        self._selector = selector
+        self._selector = selector or EVERYTHING
         self._is_kept = is_kept
         self.broken = False
         self.lost = False  # fell behind the history: the server closes such a watch
@@ -190,17 +186,17 @@ class Watch(Generic[T]):
 
     def take(self) -> list[WatchEvent[T]]:
         """Return the events since the last call, restricted to the objects that the selector selects."""
-        changes, is_kept = self._store.changes_from(self.position), self._is_kept
-        if changes is None:
+        store, is_kept, position = self._store, self._is_kept, self.position
+        if position < store.first:  # some of the changes were dropped
             self.lost = True
             return []
-        self.position = self._store.end
-        is_selected = self._selector or _everything
+        self.position = store.end
+        read, excluded = self._selector
         events: list[WatchEvent[T]] = []
-        for change in changes:
+        for change in store.log[position - store.first :]:
             before, after = change.before, change.after
-            was_in = before is not None and is_selected(before)
-            if after is not None and is_selected(after):
+            was_in = before is not None and read(before) not in excluded
+            if after is not None and read(after) not in excluded:
                 kind = EventType.MODIFIED if was_in else EventType.ADDED
                 version = after.metadata.resource_version  # type: ignore[attr-defined]
                 events.append(WatchEvent(kind, after, version, "", is_kept))
@@ -208,10 +204,6 @@ class Watch(Generic[T]):
                 last = before if after is None else with_version(before, change.version)
                 events.append(WatchEvent(EventType.DELETED, last, str(change.version), "", is_kept))
         return events
-
-
-def _everything(item: Any) -> bool:
-    return True
 
 
 def with_version(item: Any, version: int) -> Any:

@@ -25,26 +25,26 @@ class Timeline:
     def __init__(self, max_samples: int = MAX_SAMPLES) -> None:
         self.samples: list[Sample] = []
         self._max = max_samples
-        self._interval_s = FIRST_INTERVAL_S
-        self._last_s = float("-inf")  # when a sample was last taken
+        self.interval_s = FIRST_INTERVAL_S  # the least between two samples, as of now
+        self.last_s = float("-inf")  # when a sample was last taken
 
     def is_due(self, now: float) -> bool:
-        return now - self._last_s >= self._interval_s
+        return now - self.last_s >= self.interval_s
 
     def add(self, now: float, sample: Sample) -> None:
         """Add a sample: the state that held from `sample.at_s` until `now`."""
         self.samples.append(sample)
-        self._last_s = now
+        self.last_s = now
         if len(self.samples) > self._max:
             while len(self.samples) > self._max // 2:
-                self._interval_s *= 2
+                self.interval_s *= 2
                 self._thin()
 
     def _thin(self) -> None:
         # By time and not by number: else a burst at the start would leave no samples for the quiet hours after it.
         kept = self.samples[:1]
         for sample in self.samples[1:]:
-            if sample.at_s - kept[-1].at_s >= self._interval_s:
+            if sample.at_s - kept[-1].at_s >= self.interval_s:
                 kept.append(sample)
         self.samples = kept
 
