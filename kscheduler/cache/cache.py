@@ -89,7 +89,7 @@ class Cache:
         self._homeless: dict[str, dict[str, PodInfo]] = {}
         self._assumed = 0
         self.recounts = 0  # how often nodes and columns were recounted, because a fault interrupted an update
-        self._is_torn = False  # the last recount was interrupted, too
+        self.is_torn = False  # the last recount was interrupted, too: `mend` repeats it
         self._follower: PodFollower | None = None
 
     def follow(self, follower: PodFollower) -> None:
@@ -200,6 +200,20 @@ class Cache:
         state.deadline = None
         return True
 
+    def confirm_unanswered(self, pod: Pod) -> bool:
+        """Confirm an assumed pod, as `confirm` does, although the answer to its binding has not come yet.
+
+        What is in flight keeps the version that it has.
+        """
+        state = self._pods.get(pod.metadata.uid)
+        if state is None or not state.assumed or state.node_name != pod.spec.node_name:
+            return False
+        bound = state.pod.copy_bound_as(pod)
+        if bound is None:
+            return False
+        self._swap(state, bound)
+        return True
+
     def remove_pod(self, uid: str) -> PodInfo | None:
         """Remove a pod and return it; return None if the pod is not in the cache."""
         state = self._pods.get(uid)
@@ -303,9 +317,9 @@ class Cache:
 
         Raises InternalError if it fails again: then scheduling must stop.
         """
-        if self._is_torn:
+        if self.is_torn:
             self.recount()
-            if self._is_torn:
+            if self.is_torn:
                 raise InternalError("pods on nodes cannot be counted, so that nothing can be decided: see the log")
 
     def recount(self) -> None:
@@ -314,7 +328,7 @@ class Cache:
         If a fault interrupts the recount, the next call of `mend` repeats it.
         """
         self.recounts += 1
-        self._is_torn = True
+        self.is_torn = True
         pods_on: dict[str, dict[str, PodInfo]] = {}
         for uid, state in self._pods.items():
             pods_on.setdefault(state.node_name, {})[uid] = state.pod
@@ -327,7 +341,7 @@ class Cache:
         except Exception:
             log.exception("counting the pods on nodes failed; no pod is decided until it succeeds")
             return
-        self._is_torn = False
+        self.is_torn = False
 
     def _swap(self, state: PodState, pod: PodInfo) -> None:
         """Replace a pod by a newer version with equal requests on the same node, such as the watch's confirmation."""

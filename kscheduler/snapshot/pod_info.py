@@ -102,6 +102,14 @@ class PodInfo:
         self.pod = pod
         return True
 
+    def copy_bound_as(self, pod: Pod) -> PodInfo | None:
+        """Return a copy of this that has taken the version as `bound_as` does; None where that returns False."""
+        copy = PodInfo.__new__(PodInfo)
+        copy.pod, copy.uid, copy.priority, copy.resources = self.pod, self.uid, self.priority, self.resources
+        copy.host_ports, copy.uses_storage, copy.signature = self.host_ports, self.uses_storage, self.signature
+        copy.states_affinity, copy._affinity, copy._held_terms = self.states_affinity, self._affinity, self._held_terms
+        return copy if copy.bound_as(pod) else None
+
     @property
     def key(self) -> str:
         """The pod's namespace/name, built on each access: stored, it would take a tenth of a PodInfo's memory."""

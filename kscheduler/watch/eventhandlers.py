@@ -123,7 +123,11 @@ class PodEvents:
             if past is not None and past.is_open and self._is_ours(new):
                 promised = self._cache.get(new.metadata.uid)
                 past.seen(new, assumed_on="" if promised is None else promised.node_name)
-            self._bound(new, was_bound=None)
+            if self._cache.confirm_unanswered(new):
+                self._queue.delete(new.metadata.uid)
+                self._confirmed(new)
+            else:
+                self._bound(new, was_bound=None)
         self._durations[event,].observe(self._stopwatch() - started)
 
     def on_delete(self, pod: Pod) -> None:
@@ -179,7 +183,7 @@ class PodEvents:
             self._wake()
 
     def _confirmed(self, pod: Pod) -> None:
-        """Handle the confirmation of our own binding that is written: its pod has left the queue when it was popped."""
+        """Handle the confirmation of our own binding: its pod has left the queue when it was popped."""
         uid, queue = pod.metadata.uid, self._queue
         if uid in self._nominations.by_pod:
             self._nominations.remove(uid)

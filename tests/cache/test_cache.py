@@ -89,6 +89,24 @@ def test_a_written_binding_is_confirmed_without_another_pod_info(cache: Cache) -
     check_cache(cache)
 
 
+def test_a_binding_is_confirmed_before_its_answer_and_what_is_in_flight_keeps_its_version(cache: Cache) -> None:
+    info = PodInfo(pod())
+    before = info.pod
+    cache.assume(info, "n1")
+    assert cache.confirm_unanswered(bound(before))
+    state, node = cache.get("uid-a"), cache.table.get("n1")
+    assert state is not None
+    assert node is not None
+    assert node.pods["uid-a"] is state.pod
+    assert (state.pod.pod, state.pod.resources) == (bound(before), info.resources)
+    assert info.pod is before
+    assert cache.sizes()["assumed_pods"] == 0
+    cache.finish_binding("uid-a", now=0.0)
+    assert not cache.forget("uid-a")
+    assert not cache.confirm_unanswered(bound(before)), "it is confirmed already"
+    check_cache(cache)
+
+
 OTHER_PARTS: dict[str, Callable[[Pod], Pod]] = {
     "another node": lambda pod: bound(pod, "n2"),
     "labels": lambda pod: structs.replace(pod, metadata=structs.replace(pod.metadata, labels={"a": "b"})),
@@ -112,6 +130,7 @@ def test_a_bound_pod_with_other_parts_than_assumed_is_not_confirmed_at_a_glance(
     cache.assume(info, "n1")
     cache.finish_binding("uid-a", now=0.0)
     assert not cache.confirm(OTHER_PARTS[what](bound(before)))
+    assert not cache.confirm_unanswered(OTHER_PARTS[what](bound(before)))
     assert cache.is_assumed("uid-a")
     assert info.pod is before
     check_cache(cache)
