@@ -461,9 +461,10 @@ class Informer(Generic[T]):
 
     def _store(self, key: str, obj: T) -> None:
         """Store an object, and call the handler if it is new to it."""
-        old = self.store.get(key)
+        old: Any = self.store.get(key)
+        new: Any = obj
         if old is not None:
-            was, now = _metadata(old), _metadata(obj)
+            was, now = old.metadata, new.metadata
             if was.uid != now.uid:  # deleted and created again between two events
                 self._remove(key)
                 old = None

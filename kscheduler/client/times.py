@@ -11,11 +11,13 @@ _FORM = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})(\.[0-9]{1,9})?(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))"
 )
 
+_TWO_DIGITS = [f"{number:02}" for number in range(60)]
+
 
 def rfc3339(unix_s: float) -> str:
     """Format a metav1.Time with whole seconds, as in conditions."""
     days, second = divmod(int(unix_s), 86_400)
-    return f"{_day(days)}T{second // 3_600:02}:{second // 60 % 60:02}:{second % 60:02}Z"
+    return f"{_day(days)}T{_TWO_DIGITS[second // 3_600]}:{_TWO_DIGITS[second // 60 % 60]}:{_TWO_DIGITS[second % 60]}Z"
 
 
 @functools.lru_cache(maxsize=64)  # strftime takes ten times as long as all the rest

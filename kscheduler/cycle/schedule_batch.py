@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from operator import attrgetter
 
 from kscheduler.cache.cache import Cache
 from kscheduler.clock import Clock
@@ -23,6 +24,8 @@ from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
+
+_pod_info_of: Callable[[QueuedPodInfo], PodInfo] = attrgetter("pod_info")
 
 MOST_PODS = 256  # in one batch: some milliseconds of work
 LONG_S = 0.004  # batches that take longer become smaller
@@ -61,7 +64,8 @@ class ScheduleBatch:
 
     def run(self, now: float, most: int) -> int:
         """Decide up to `most` pods, and return how many were decided; 0 if none can be decided now."""
-        self._cache.mend()
+        if self._cache.is_torn:
+            self._cache.mend()
         if self._decides_alone(now):
             return self._run_alone(now)
         # 1. Take them in the order of the queue.
@@ -147,7 +151,7 @@ class ScheduleBatch:
         lane, done = self._lane, 0
         while lane is not None and done < len(batch):
             left = batch[done:] if done else batch
-            pods = [queued.pod_info for queued in left]
+            pods = list(map(_pod_info_of, left))
             placements = lane.place_unless_broken(pods, self._cache.recount)
             placed = len(placements.node_names)
             if not placed:

@@ -92,6 +92,9 @@ class CompiledClasses:
         self._max_bytes = max_bytes
         self._bytes = 0  # approximate size of all classes, without row caches
         self._signer = self._new_signer()
+        self.sign = (
+            self._signer.sign
+        )  # computes a pod's signature (all that plugins read in it), until the next `forget`
         self._readers = _readers(handle, _following(profiles))
         self._versions = [read() for read in self._readers]
         self._epoch = 0
@@ -145,6 +148,7 @@ class CompiledClasses:
         for kept in (self._young, self._old, self._begun, self._with_claims, self.ready, self.room_asked):
             kept.clear()
         self._signer = self._new_signer()  # so that pods that have a signature get a new one
+        self.sign = self._signer.sign
 
     def _new_signer(self) -> Signer:
         return Signer({name: framework.class_compiler.plugins for name, framework in self._profiles.items()})
@@ -157,11 +161,6 @@ class CompiledClasses:
         self._sampling = {name for name, framework in self._profiles.items() if not framework.algorithm.looks_at_all()}
 
     # --- looking up ---
-
-    @property
-    def sign(self) -> Callable[[PodInfo], Signature]:
-        """The function that computes a pod's signature (all that plugins read in it), valid until the next `forget`."""
-        return self._signer.sign
 
     def find(self, pod: PodInfo) -> CompiledClass | None:
         """Return the pod's class, valid until the next `refresh`; None if the pod must be decided plugin by plugin.

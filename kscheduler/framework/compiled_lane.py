@@ -14,7 +14,8 @@ import os
 from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from kscheduler._fast import Histogram, Placer, PodClass, PodRequest
 from kscheduler.framework.class_compiler import Evaluations
@@ -34,10 +35,10 @@ MAX_BYTES = 256 << 20
 # So many row caches are kept whatever they take: a cluster of a million nodes needs 2 GiB for the nodes alone, and a
 # class without a cache takes milliseconds to read them all.
 KEPT_CLASSES = 256
+_NO_ROW, _NONE_FEASIBLE = array("i", [-1]), array("i", [0])  # of one pod that is not placed yet
 
 
-@dataclass(slots=True, eq=False)
-class Placements:
+class Placements(msgspec.Struct, eq=False, gc=False):
     """The nodes chosen for the leading pods, in order. The columns count these pods already; the cache does not yet.
 
     The caller must assume them, `cache.assume_counted(pods, rows, node_names)`, before anything else is done.
@@ -188,7 +189,8 @@ class CompiledLane:
             run, alone = self._limit(pods, run, alone)
         found = self._stopwatch()
         # 2. Place them. A pod with terms, or bound to one node, is placed alone: those before it are assumed first.
-        self._leave_out(kept or NONE)
+        if kept or self._confined_to[1]:
+            self._leave_out(kept or NONE)
         if run:
             rows, feasible = self._place_run(run, yields=kept is not None)
         else:
@@ -201,7 +203,12 @@ class CompiledLane:
             return NO_PLACEMENTS
         # 3. Name the nodes. The columns count the pods: nothing else may happen until they are assumed.
         return Placements(
-            rows, self._table.names_at(rows), feasible, run[: len(rows)], found - started, self._stopwatch() - found
+            rows,
+            self._table.names_at(rows),
+            feasible,
+            run if len(run) == len(rows) else run[: len(rows)],
+            found - started,
+            self._stopwatch() - found,
         )
 
     def _find_run(self, pods: Sequence[PodInfo]) -> tuple[list[PodClass], CompiledClass | None, frozenset[int] | None]:
@@ -300,7 +307,7 @@ class CompiledLane:
         since there is less room beside them then. Returns, for the pods that got a node, the rows of the nodes and how
         many nodes were feasible.
         """
-        rows, feasible = array("i", [-1]) * len(run), array("i", [0]) * len(run)
+        rows, feasible = _NO_ROW * len(run), _NONE_FEASIBLE * len(run)
         bits = None if self._first_on_tie else self._ties.ahead(len(run))
         try:
             placed, _ = self._placer.place_many(run, bits, rows, feasible)
@@ -310,7 +317,8 @@ class CompiledLane:
             self._log_fault(self._classes.of(run[min(placed, len(run) - 1)]), error)
         if yields:
             placed = self._end_at_nominated(run, rows, placed)
-        del rows[placed:], feasible[placed:]
+        if placed < len(run):
+            del rows[placed:], feasible[placed:]
         if bits is not None:
             self._ties.use(placed - feasible.count(1))
         counted = self._classes.counted.get(run[-1])

@@ -13,7 +13,7 @@ from typing import Protocol
 from kscheduler._fast import CPU, EPHEMERAL_STORAGE, MEMORY, NodeColumns, PodRequest
 from kscheduler.api.node_change import NodeChange
 from kscheduler.api.objects import Node
-from kscheduler.api.resources import NodeAllocatable, Resources, node_allocatable
+from kscheduler.api.resources import NodeAllocatable, PodResources, Resources, node_allocatable
 from kscheduler.errors import InternalError
 from kscheduler.snapshot.host_ports import HostPortIndex
 from kscheduler.snapshot.images import ImageIndex
@@ -38,6 +38,9 @@ class PodWatcher(Protocol):
     def pod_removed(self, row: int, pod: PodInfo) -> None: ...
 
 
+MAX_REQUESTS = 1_024  # that are known by the object that states them
+
+
 class NodeTable:
     def __init__(self, capacity: int = 64) -> None:
         self.columns = NodeColumns(capacity)
@@ -49,6 +52,8 @@ class NodeTable:
         self.counters = PodCounters(self.columns)
         self._by_priority: Counter[int] = Counter()  # priority -> pods on nodes, never 0; there are few priorities
         self.topology = TopologyColumns(self.columns, lambda: ((info.row, info.labels) for info in self))
+        # id of what a pod requests -> these resources, so that the id means no others, and the compiled request.
+        self._requests: dict[int, tuple[PodResources, PodRequest]] = {}
         self._infos: list[NodeInfo | None] = []  # row -> node
         self._names: list[str] = []  # row -> name of its node; "" without one
         self._rows: dict[str, int] = {}  # node name -> row
@@ -109,7 +114,14 @@ class NodeTable:
     def request_of(self, pod: PodInfo) -> PodRequest:
         """Return a pod's compiled request: the resources it takes from a node, for filtering and for accounting."""
         resources = pod.resources
-        return self.resources.compile(resources.total, resources.non_zero_cpu_milli, resources.non_zero_memory)
+        known = self._requests.get(id(resources))  # which pods of one template share
+        if known is not None:
+            return known[1]
+        if len(self._requests) >= MAX_REQUESTS:
+            self._requests.clear()
+        request = self.resources.compile(resources.total, resources.non_zero_cpu_milli, resources.non_zero_memory)
+        self._requests[id(resources)] = resources, request
+        return request
 
     # --- nodes ---
 
