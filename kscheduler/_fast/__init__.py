@@ -39,6 +39,7 @@ from kscheduler._fast.codes import (
     NOBODY,
     NOT_EXAMINED,
     NOTHING_LEFT,
+    PENALTY,
     STOPPED,
     TIME_STANDS_STILL,
     TOO_MANY_PODS,
@@ -103,6 +104,7 @@ if TYPE_CHECKING:
         sum_by_domain,
     )
     from kscheduler._fast.trimaran import rate_load_variation, rate_target_load, score_rated
+    from kscheduler._fast.turn_order import TurnOrder, rank_queue
     from kscheduler._fast.use_over_time import UseOverTime
     from kscheduler._fast.verdicts import Verdicts
 
@@ -110,7 +112,7 @@ if TYPE_CHECKING:
 _TWINS: Final = (
     "answers", "call_queue", "classes", "columns", "filtering", "histogram", "metric_rules", "packing", "placement",
     "plain_answer", "pod_text", "preemption", "scoring", "selection", "spread_affinity", "tallies", "topology",
-    "trimaran", "use_over_time", "verdicts",
+    "trimaran", "turn_order", "use_over_time", "verdicts",
 )  # fmt: skip
 _PLUMBING: Final = ("chunks", "row_ranking", "worker_threads")
 
@@ -138,6 +140,7 @@ __all__ = [
     "NOTHING_LEFT",
     "NOT_EXAMINED",
     "NO_NODE",
+    "PENALTY",
     "STOPPED",
     "TIME_STANDS_STILL",
     "TOO_MANY_PODS",
@@ -160,6 +163,7 @@ __all__ = [
     "RowNominated",
     "RowTotals",
     "Scores",
+    "TurnOrder",
     "UseOverTime",
     "Verdicts",
     "accumulate",
@@ -189,6 +193,7 @@ __all__ = [
     "pack_amounts",
     "pack_feasible",
     "pack_usage",
+    "rank_queue",
     "rate_load_variation",
     "rate_target_load",
     "read_plain_answer",
