@@ -507,7 +507,7 @@ class Scheduler:
 
     def _demand_of(self, queued: QueuedPodInfo) -> Demand:
         """Return what a pod, or a gang, asks of its queue with shares."""
-        demand = self.share_queues.counted_demand(queued.pod_info.pod)
+        demand = self.share_queues.demand_of(queued.pod_info.pod)
         return demand if self.gangs is None else self.gangs.demand_of(queued, demand)
 
     def _registered(self, framework: Framework) -> dict[str, Sequence[ClusterEvent | Registration]]:

@@ -37,6 +37,10 @@ class PodFollower(Protocol):
 
     def pod_added(self, pod: Pod) -> None: ...
 
+    def pods_added(self, pods: Sequence[Pod]) -> None:
+        """Learn of pods that are assumed together, as `pod_added` would of each."""
+        ...
+
     def pod_changed(self, old: Pod, new: Pod) -> None:
         """Take a newer version of a pod that stays on its node."""
         ...
@@ -54,6 +58,10 @@ class _Followers:
     def pod_added(self, pod: Pod) -> None:
         self._first.pod_added(pod)
         self._second.pod_added(pod)
+
+    def pods_added(self, pods: Sequence[Pod]) -> None:
+        self._first.pods_added(pods)
+        self._second.pods_added(pods)
 
     def pod_changed(self, old: Pod, new: Pod) -> None:
         self._first.pod_changed(old, new)
@@ -130,8 +138,7 @@ class Cache:
             self._assumed += held
             self.table.add_counted_pods(rows, pods)
             if self._follower is not None:
-                for pod in pods:
-                    self._follower.pod_added(pod.pod)
+                self._follower.pods_added([pod.pod for pod in pods])
         except Exception:
             for pod in pods[:held]:
                 del states[pod.uid]

@@ -6,7 +6,7 @@ longer counted, its decision was given back, and it returns to the queue unless 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kscheduler.api.objects import Pod
 from kscheduler.gangs.gang import GangKey
@@ -32,6 +32,10 @@ class MemberStages:
         for tracked in self._registry.set_member(pod, stage):
             if tracked is not None:
                 self._changed(tracked.key)
+
+    def pods_added(self, pods: Sequence[Pod]) -> None:
+        for pod in pods:
+            self.pod_added(pod)
 
     def pod_changed(self, old: Pod, new: Pod) -> None:
         member = self._registry.members.get(new.metadata.uid)

@@ -107,6 +107,30 @@ class PodHeap:
                 heapq.heappop(entries)
         return None
 
+    def advance(self) -> QueuedPodInfo | None:
+        """Remove the pod that `first` returns, and return the one after it; None if that was the last one."""
+        entries, run = self._entries, self._run
+        if not entries and run and run[0][-1].ticket == run[0][-2]:  # as nearly always
+            run.popleft()[-1].ticket = 0
+            self._live -= 1
+            return run[0][-1] if run and run[0][-1].ticket == run[0][-2] else self.first()
+        is_found = False
+        while run or entries:
+            is_in_run = not entries or (run and run[0] < entries[0])
+            entry = run[0] if is_in_run else entries[0]
+            qpi: QueuedPodInfo = entry[-1]
+            if qpi.ticket == entry[-2]:
+                if is_found:
+                    return qpi
+                qpi.ticket = 0
+                is_found = True
+                self._live -= 1
+            if is_in_run:
+                run.popleft()
+            else:
+                heapq.heappop(entries)
+        return None
+
     def remove(self, qpi: QueuedPodInfo) -> None:
         """Remove a pod that is in this heap."""
         qpi.ticket = 0

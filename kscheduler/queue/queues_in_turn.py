@@ -17,7 +17,6 @@ from kscheduler.queue.pod_info import PLAIN, Lane, Pool, QueuedPodInfo
 from kscheduler.quotas.pod_demand import Demand
 from kscheduler.quotas.queues import Amounts
 from kscheduler.quotas.share_queues import ShareQueues
-from kscheduler.quotas.turns import Turns
 
 DemandOf = Callable[[QueuedPodInfo], Demand]
 
@@ -51,7 +50,7 @@ class QueuesInTurn(ActiveQueue):
     def __init__(self, less_key: LessKey, tickets: Iterator[int], queues: ShareQueues, demand_of: DemandOf) -> None:
         super().__init__(less_key, tickets)
         self._queues = queues
-        self._turns = Turns(queues)
+        self._turns = queues.turns
         self._demand_of = demand_of
         self._tickets = tickets
         self._returns_here = count(-1, -1)
@@ -72,29 +71,28 @@ class QueuesInTurn(ActiveQueue):
 
     # --- pods come and go ---
 
-    def push(self, qpi: QueuedPodInfo) -> None:
+    def push(self, qpi: QueuedPodInfo, ticket: int = 0) -> None:
+        """Add a pod. `ticket`: as in `PodHeap.push`."""
         if qpi.lane:
             super().push(qpi)
-        else:
-            self._push(qpi, 0)
-
-    def put_back(self, qpi: QueuedPodInfo) -> None:
-        if qpi.lane:
-            super().put_back(qpi)
-        else:
-            self._push(qpi, next(self._returns_here))
-
-    def _push(self, qpi: QueuedPodInfo, ticket: int) -> None:
-        self._follow()
+            return
+        if not self._live:
+            self._follow()
         qpi.pool = Pool.ACTIVE
         self._demands[qpi] = demand = self._demand_of(qpi)
-        name = self._place_of(demand)
+        name = demand.queue if demand.queue in self._leaves else OUTSIDE
         heap = self._heaps.get(name)
         if heap is None:
             heap = self._heaps[name] = PodHeap(self._tickets)
         heap.push(qpi, self._less_key(qpi), ticket)
         self._changed.add(name)
         self._live += 1
+
+    def put_back(self, qpi: QueuedPodInfo) -> None:
+        if qpi.lane:
+            super().put_back(qpi)
+        else:
+            self.push(qpi, next(self._returns_here))
 
     def _place_of(self, demand: Demand) -> str:
         return demand.queue if demand.queue in self._leaves else OUTSIDE
@@ -112,7 +110,7 @@ class QueuesInTurn(ActiveQueue):
             self._gangs.clear()
             self._changed.clear()
             for qpi in pods:
-                self._push(qpi, qpi.ticket)
+                self.push(qpi, qpi.ticket)
 
     def remove(self, qpi: QueuedPodInfo) -> None:
         if qpi.lane:
@@ -149,22 +147,29 @@ class QueuesInTurn(ActiveQueue):
         self._follow()
         if not self._heaps:
             return []
-        heads, jobs, turns = self._heads, self._jobs, self._turns
-        turns.begin(jobs, self._look_again())
-        popped: list[QueuedPodInfo] = []
+        turns, popped = self._turns, list[QueuedPodInfo]()
+        turn = turns.begin(self._jobs, self._look_again())
         try:
+            heads, jobs, demands, heaps = self._heads, self._jobs, self._demands, self._heaps
             while heads and len(popped) < most:
-                name = self._next(heads)
+                if turn is None or (OUTSIDE in heads and self._is_before(heads[OUTSIDE], heads[turn])):
+                    name = OUTSIDE
+                else:
+                    name = turn
                 popped.append(qpi := heads[name])
-                heap, demand = self._heaps[name], self._demand_at(qpi)
-                heap.pop()
-                del self._demands[qpi]
+                del demands[qpi]
                 self._live -= 1
-                if not heap:
-                    del self._heaps[name]
-                self._set_head(name, heap.first())
+                head = heaps[name].advance()
+                if head is None:
+                    del heaps[name]
+                if name != OUTSIDE and type(head) is QueuedPodInfo and type(qpi) is QueuedPodInfo:
+                    heads[name] = head  # as nearly always
+                    jobs[name] = job = demands[head].amounts
+                    turn = turns.take(name, job)
+                    continue
+                self._set_head(name, head)
                 if name != OUTSIDE:
-                    turns.take(name, demand, jobs.get(name))
+                    turn = turns.take(name, jobs.get(name))
         finally:
             turns.end()
         return popped
@@ -203,29 +208,27 @@ class QueuesInTurn(ActiveQueue):
         heads = {name: next(order) for name, order in orders.items()}
         jobs = {name: self._demand_at(head).amounts for name, head in heads.items() if name != OUTSIDE}
         found: list[QueuedPodInfo] = []
-        self._turns.begin(jobs)
+        turn = self._turns.begin(jobs)
         try:
             while heads and len(found) < most:
-                name = self._next(heads)
-                found.append(qpi := heads.pop(name))
+                name = self._next(heads, turn)
+                found.append(heads.pop(name))
                 following = next(orders[name], None)
                 if following is not None:
                     heads[name] = following
                 if name != OUTSIDE:
                     job = None if following is None else self._demand_at(following).amounts
-                    self._turns.take(name, self._demand_at(qpi), job)
+                    turn = self._turns.take(name, job)
         finally:
             self._turns.end()
             self._turns.begin(self._jobs)
-            self._turns.end()
         return found + super().first(most - len(found))
 
-    def _next(self, heads: Mapping[str, QueuedPodInfo]) -> str:
+    def _next(self, heads: Mapping[str, QueuedPodInfo], turn: str | None) -> str:
         """Return the queue whose turn it is, or OUTSIDE. One of them has a pod."""
-        name = self._turns.next()
-        if name is None or (OUTSIDE in heads and self._is_before(heads[OUTSIDE], heads[name])):
+        if turn is None or (OUTSIDE in heads and self._is_before(heads[OUTSIDE], heads[turn])):
             return OUTSIDE
-        return name
+        return turn
 
     def _is_before(self, one: QueuedPodInfo, other: QueuedPodInfo) -> bool:
         """Return True if the profile's order puts a pod before another one."""

@@ -8,7 +8,7 @@ clock or a plugin.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kscheduler.errors import InternalError
@@ -51,6 +51,7 @@ class Accounts:
         self.places = places or ResourcePlaces()
         self._accounts: dict[str, Account] = {}
         self._charged: dict[str, Account] = {}  # holder -> the account it is charged to
+        self.holders = self._charged.keys()  # as a view
 
     # --- the tree ---
 
@@ -110,6 +111,17 @@ class Accounts:
         account.holders[holder] = request
         _count(account, request, 1)
         return True
+
+    def charge_alike(self, account: Account, holders: Iterable[str], request: Request) -> None:
+        """Charge holders of one request to an account, unless they are charged already."""
+        charged, number = self._charged, 0
+        for holder in holders:
+            if holder not in charged:
+                charged[holder] = account
+                account.holders[holder] = request
+                number += 1
+        if number:
+            _count(account, request, number)
 
     def charge_all(self, account: Account, requests: Mapping[str, Request]) -> None:
         """Charge several holders, such as a gang, together.
@@ -177,5 +189,7 @@ def room(account: Account, request: Request) -> int | None:
 
 
 def _count(account: Account, request: tuple[tuple[int, int], ...], times: int) -> None:
-    for each in account.path():
+    each: Account | None = account
+    while each is not None:
         add(each.used, request, times)
+        each = each.parent

@@ -45,9 +45,11 @@ class ResourcePlaces:
 def add(vector: list[int], request: Iterable[tuple[int, int]], times: int = 1) -> None:
     """Add a request to a vector in place, so many times; -1 subtracts it. The vector grows as needed."""
     for place, amount in request:
-        if place >= len(vector):
+        try:
+            vector[place] += times * amount
+        except IndexError:  # a resource that nobody has used yet
             vector.extend([0] * (place + 1 - len(vector)))
-        vector[place] += times * amount
+            vector[place] = times * amount
 
 
 def at(vector: Sequence[int], place: int) -> int:

@@ -16,7 +16,7 @@ counts the pods that are there.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kscheduler.api.elastic_quotas import ElasticQuota
@@ -26,7 +26,7 @@ from kscheduler.quotas.accounts import Account, Accounts
 from kscheduler.quotas.amounts import Request, add, at, parse_amounts
 from kscheduler.quotas.pod_requests import requested_amounts
 from kscheduler.quotas.priorities import Priorities
-from kscheduler.quotas.running import RunningUse
+from kscheduler.quotas.running import RUNNING, RunningUse
 from kscheduler.quotas.trial import Trial
 
 log = logging.getLogger(__name__)
@@ -173,12 +173,52 @@ class ElasticQuotas:
         self.priorities.add(namespace, uid, pod.spec.priority or 0)
         self._note_phase(pod)
 
+    def pods_added(self, pods: Sequence[Pod]) -> None:
+        """Count pods that are assumed together, those of one request together."""
+        for namespace, request, alike in self.alike(pods):
+            self.accounts.charge_alike(self.accounts.open(namespace), [pod.metadata.uid for pod in alike], request)
+            by_priority: dict[int, list[str]] = {}
+            for pod in alike:
+                by_priority.setdefault(pod.spec.priority or 0, []).append(pod.metadata.uid)
+                if pod.status.phase == RUNNING or pod.metadata.uid in self.running.uids:
+                    self._note_phase(pod)
+            for priority, uids in by_priority.items():
+                self.priorities.add_all(namespace, uids, priority)
+
+    def alike(self, pods: Iterable[Pod]) -> list[tuple[str, Request, list[Pod]]]:
+        """Return pods by namespace and request; one whose requests cannot be read counts for nothing."""
+        templates = self._of_templates
+        found: dict[tuple[str, int], tuple[str, Request, list[Pod]]] = {}
+        for pod in pods:
+            spec = pod.spec
+            known, request = templates.get(id(spec.containers), (None, ()))
+            if (
+                known is None
+                or known.containers is not spec.containers
+                or known.init_containers is not spec.init_containers
+                or known.overhead is not spec.overhead
+            ):
+                request = self.counted_request_of(pod)
+            namespace = pod.metadata.namespace
+            key = namespace, id(request)
+            alike = found.get(key)
+            if alike is None:
+                found[key] = namespace, request, [pod]
+            else:
+                alike[2].append(pod)
+        return list(found.values())
+
     def pod_changed(self, old: Pod, new: Pod) -> None:
         """Take a newer version of a pod that is counted."""
-        if not _is_requested_equally(old, new):
+        before, after = old.spec, new.spec
+        if (
+            after.containers is not before.containers
+            or after.init_containers is not before.init_containers
+            or after.overhead is not before.overhead
+        ) and not _is_requested_equally(old, new):
             self.pod_removed(old)
             self.pod_added(new)
-        else:
+        elif new.status.phase == RUNNING or new.metadata.uid in self.running.uids:
             self._note_phase(new)
 
     def _note_phase(self, pod: Pod) -> None:
@@ -228,7 +268,7 @@ class ElasticQuotas:
 def _is_requested_equally(old: Pod, new: Pod) -> bool:
     """Return True if two versions of a pod state equal requests in their specs."""
     return (
-        (old.spec.containers is new.spec.containers or old.spec.containers == new.spec.containers)
+        old.spec.containers == new.spec.containers
         and old.spec.init_containers == new.spec.init_containers
         and old.spec.overhead == new.spec.overhead
     )

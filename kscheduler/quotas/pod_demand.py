@@ -28,6 +28,7 @@ class Demand:
     queue: str  # the name that the pod states; "" for none
     amounts: Amounts
     is_preemptible: bool
+    priority: int = 0  # of such pods
 
     def times(self, number: int) -> Demand:
         """Return the demand of so many equal pods."""
@@ -69,7 +70,7 @@ class Demands:
             and not depends_on_status(pod)
         ):
             return known[2]
-        demand = Demand(self.queue_of(pod), self.amounts_of(pod), self.is_preemptible(pod))
+        demand = Demand(self.queue_of(pod), self.amounts_of(pod), self.is_preemptible(pod), spec.priority or 0)
         if not depends_on_status(pod):
             if len(self._of_templates) >= MOST_REQUESTS:
                 self._of_templates.clear()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class Priorities:
@@ -17,15 +17,30 @@ class Priorities:
         """Add a pod, unless it is there already."""
         if uid not in self._of_pods:
             self._of_pods[uid] = namespace, priority
-            self._by_namespace.setdefault(namespace, Counter())[priority] += 1
+            self.count(namespace, priority, 1)
+
+    def add_all(self, namespace: str, uids: Sequence[str], priority: int) -> None:
+        """Add pods of one priority, unless they are there already."""
+        of_pods, before = self._of_pods, len(self._of_pods)
+        if of_pods.keys().isdisjoint(uids):
+            of_pods.update(dict.fromkeys(uids, (namespace, priority)))
+        else:
+            for uid in uids:
+                of_pods.setdefault(uid, (namespace, priority))
+        self.count(namespace, priority, len(of_pods) - before)
 
     def drop(self, uid: str) -> None:
         """Remove a pod as it was added; unknown ones are ignored."""
-        namespace, priority = self._of_pods.pop(uid, ("", 0))
+        known = self._of_pods.pop(uid, None)
+        if known is not None:
+            self.count(*known, -1)
+
+    def count(self, namespace: str, priority: int, number: int) -> None:
+        """Count so many more pods of a priority, or less if `number` is negative, whoever they are."""
         pods = self._by_namespace.get(namespace)
         if pods is None:
-            return
-        pods[priority] -= 1
+            pods = self._by_namespace[namespace] = Counter()
+        pods[priority] += number
         if not pods[priority]:
             del pods[priority]
         if not pods:

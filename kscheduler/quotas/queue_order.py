@@ -8,19 +8,16 @@ nothing; (5) smaller dominant share with the job; (6) smaller dominant share wit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
 
-from kscheduler.quotas.queues import Amounts, Queue, Share
-
-# A queue that may use nothing of a resource counts as using so many times what it uses.
-PENALTY = 1000
+from kscheduler._fast import PENALTY, rank_queue
+from kscheduler.quotas.queues import Amounts, Queue
 
 Rank = tuple[bool, bool, int, bool, float, float]
-# Resource, the share, its fair share, what is deserved, what counts as the whole that may be used, may nothing be used?
-Term = tuple[str, Share, int, int | None, int, bool]
-Terms = Sequence[Term]
+# Place of a resource, fair share, what is deserved or -1, limit or -1, the whole that may be used, may nothing be used?
+Term = tuple[int, int, int, int, int, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,42 +47,27 @@ def compare(left: Candidate, right: Candidate, total: Amounts) -> int:
 
 def rank(candidate: Candidate, total: Amounts) -> Rank:
     """Return what the first six rules compare: the lower, the earlier."""
-    queue = candidate.queue
-    return rank_by(queue.priority, terms_of(queue, total), candidate.job)
+    queue, shares = candidate.queue, candidate.queue.shares
+    terms = terms_of(queue, total, {resource: place for place, resource in enumerate(shares)})
+    used = tuple(share.allocated for share in shares.values())
+    job = tuple(candidate.job.get(resource, 0) for resource in shares)
+    is_over, is_beyond_deserved, uses_nothing_allowed, with_job, without = rank_queue(terms, used, job)
+    return is_over, is_beyond_deserved, -queue.priority, uses_nothing_allowed, with_job, without
 
 
-def terms_of(queue: Queue, total: Amounts) -> Terms:
-    """Return what a queue may use, by resource, for `rank_by`. Valid until its terms or fair shares change."""
+def terms_of(queue: Queue, total: Amounts, places: Mapping[str, int]) -> list[Term]:
+    """Return what a queue may use, for kernels that compare queues. Valid until its terms or fair shares change.
+
+    `places`: resource -> its place in vectors.
+    """
     terms: list[Term] = []
     for resource, share in queue.shares.items():
         may_use = share.allocatable
         most = total.get(resource, 0) if may_use is None else may_use
-        terms.append((resource, share, share.fair, share.deserved, most, may_use == 0))
+        deserved = -1 if share.deserved is None else share.deserved
+        limit = -1 if share.limit is None else share.limit
+        terms.append((places[resource], share.fair, deserved, limit, most, may_use == 0))
     return terms
-
-
-def rank_by(priority: int, terms: Terms, job: Amounts) -> Rank:
-    """Return the rank of a queue of this priority with its next job, as it uses resources now."""
-    is_over, is_beyond_deserved, uses_nothing_allowed = True, False, False
-    with_job = without = 0.0
-    for resource, share, fair, deserved, most, may_use_nothing in terms:
-        used = share.allocated
-        would_use = used + job.get(resource, 0)
-        if used <= fair:
-            is_over = False
-        if deserved is not None and would_use > deserved:
-            is_beyond_deserved = True
-        if may_use_nothing and would_use > 0:
-            uses_nothing_allowed = True
-        # The quotient of integers is the nearest floating-point number, so that equal parts are equal.
-        part, part_with_job = (
-            (used / most, would_use / most) if most else (float(used * PENALTY), float(would_use * PENALTY))
-        )
-        if part_with_job > with_job:
-            with_job = part_with_job
-        if part > without:
-            without = part
-    return is_over, is_beyond_deserved, -priority, uses_nothing_allowed, with_job, without
 
 
 def compare_unranked(left: Queue, right: Queue) -> int:

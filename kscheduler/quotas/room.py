@@ -20,38 +20,39 @@ class Room:
         # By place; of places past its end, nothing is used and nothing guaranteed.
         self._of_all = [at(guaranteed, place) - at(used, place) for place in range(max(len(used), len(guaranteed)))]
         self._is_overdrawn = any(left < 0 for left in self._of_all)
-        self._of_namespace: dict[
-            str, dict[int, int]
-        ] = {}  # namespace -> place -> left below its max; others: unlimited
+        self._counted: dict[str, dict[int, int]] = {}  # namespace -> place -> what was counted here
 
-    def has(self, namespace: str, request: Request) -> bool:
-        """Return True if a pod of a namespace with a quota exceeds neither its max nor what is guaranteed to all.
+    def has(self, namespace: str, request: Request, number: int = 1) -> bool:
+        """Return True if so many pods of a namespace with a quota exceed neither its max nor what is guaranteed to all.
 
         If all together use too much of any resource, no pod may be placed, whatever it requests.
         """
         if self._is_overdrawn:
             return False
-        of_all, of_namespace = self._of_all, self._left(namespace)
-        return all(
-            amount <= at(of_all, place) and amount <= of_namespace.get(place, amount) for place, amount in request
-        )
+        of_all, account, counted = self._of_all, self._quotas.accounts.get(namespace), self._counted.get(namespace)
+        limits: Mapping[int, int] = {} if account is None else account.limits
+        used = [] if account is None else account.used
+        many, places = len(of_all), len(used)
+        for place, amount in request:
+            asked = number * amount
+            if asked > (of_all[place] if place < many else 0):
+                return False
+            if place in limits:
+                if counted is not None:
+                    asked += counted.get(place, 0)
+                if asked > limits[place] - (used[place] if place < places else 0):
+                    return False
+        return True
 
-    def count(self, namespace: str, request: Request) -> None:
-        """Count a pod of a namespace with a quota, whether there was room for it or not."""
-        of_all, of_namespace = self._of_all, self._left(namespace)
+    def count(self, namespace: str, request: Request, number: int = 1) -> None:
+        """Count so many pods of a namespace with a quota, whether there was room for them or not."""
+        of_all, counted = self._of_all, self._counted.get(namespace)
+        if counted is None:
+            counted = self._counted[namespace] = {}
         for place, amount in request:
             if place >= len(of_all):
                 of_all.extend([0] * (place + 1 - len(of_all)))
-            of_all[place] -= amount
-            self._is_overdrawn = self._is_overdrawn or of_all[place] < 0
-            if place in of_namespace:
-                of_namespace[place] -= amount
-
-    def _left(self, namespace: str) -> dict[int, int]:
-        left = self._of_namespace.get(namespace)
-        if left is None:
-            account = self._quotas.accounts.get(namespace)
-            limits: Mapping[int, int] = {} if account is None else account.limits
-            used = () if account is None else account.used
-            left = self._of_namespace[namespace] = {place: limit - at(used, place) for place, limit in limits.items()}
-        return left
+            of_all[place] = left = of_all[place] - number * amount
+            if left < 0:
+                self._is_overdrawn = True
+            counted[place] = counted.get(place, 0) + number * amount

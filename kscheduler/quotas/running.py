@@ -21,6 +21,7 @@ class RunningUse:
 
     def __init__(self) -> None:
         self._accounts = Accounts()
+        self.uids = self._accounts.holders  # of the pods that are counted, as a view
 
     def put(self, pod: Pod) -> bool:
         """Take a pod's newest version. Returns True if what its namespace uses has changed."""

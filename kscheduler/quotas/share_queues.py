@@ -9,13 +9,22 @@ a pod that is placed changes none, since its queue asks for as much as before.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+import msgspec
+
 from kscheduler.api.objects import Node, Pod
-from kscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, node_allocatable
+from kscheduler.api.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    PODS,
+    is_resize_infeasible,
+    node_allocatable,
+)
 from kscheduler.api.share_queues import ShareQueueObject
 from kscheduler.errors import DecodeError
 from kscheduler.quotas.fair_share import set_fair_shares
@@ -24,11 +33,13 @@ from kscheduler.quotas.priorities import Priorities
 from kscheduler.quotas.queue_tree import QueueTree, build_tree
 from kscheduler.quotas.queues import Amounts, Queue
 from kscheduler.quotas.reclaim import Refused, why_refused
+from kscheduler.quotas.turns import Turns
 
 log = logging.getLogger(__name__)
 
 READY, TRUE = "Ready", "True"
 NOTHING: Amounts = {}
+MOST_DEMANDS = 4_096  # of pods that the tree does not count yet
 MOST_NAMES = 10_000  # of queues that pods state; beyond that, those that are not used are looked for and dropped
 
 
@@ -45,13 +56,13 @@ class _Use:
     waiting: dict[str, int] = field(default_factory=dict)  # asked for by pods that are not on nodes
 
 
-@dataclass(slots=True)
-class _Counted:
+class _Counted(msgspec.Struct, eq=False):
     """A pod that is counted: as it was then, so that the same is taken back."""
 
     demand: Demand
     is_on_node: bool  # or assumed there
     is_waiting: bool  # as the watch says; it may be assumed meanwhile
+    version: Pod  # a version of the pod that asks for this
 
 
 class ShareQueues:
@@ -69,18 +80,24 @@ class ShareQueues:
         self.is_followed = False  # somebody counts pods here
         self._tree = QueueTree()
         self._leaves: frozenset[str] = frozenset()
-        self._unlimited: frozenset[str] = frozenset()
         self._is_outdated = True  # the tree is to be built again
         self.epoch = 0  # grows whenever fair shares or the tree have changed
         self.touched: set[str] = set()  # names of queues whose use has changed; emptied by `turns`
+        # The same of pods that waited and were placed: id of a demand, which such pods share -> it, and their number.
+        self.moved: dict[int, tuple[Demand, int]] = {}
+        self.turns = Turns(self)
         self.ending: set[str] = set()  # uids of pods on nodes that are being deleted
-        self.priorities = Priorities()  # of the preemptible pods on nodes, by the queue that they name
+        self._priorities = Priorities()
         self.on_change: Callable[[], object] = nothing  # called when what a queue's status says may have changed
         self.on_stale: Callable[[], object] = nothing  # called when the fair shares may have changed
         self._given = tuple(given)
         self._objects: dict[Hashable, ShareQueueObject] = {}
         self._use: dict[str, _Use] = {}  # name of a queue that pods state -> what they use
         self._pods: dict[str, _Counted] = {}  # uid -> pod
+        # What the tree does not say yet: id of a demand -> it, and how many more such pods wait (less if negative), or
+        # are placed that waited. Most come in bursts, and are counted together when somebody reads the tree.
+        self._news: dict[int, tuple[Demand, int]] = {}
+        self._moves: dict[int, tuple[Demand, int]] = {}
         self._nodes: dict[str, Amounts] = {}  # name of a node -> what it has
         self._allocatable: dict[str, int] = {}  # of all nodes
         self._total: dict[str, int] = {}
@@ -91,7 +108,18 @@ class ShareQueues:
         """The tree of the queues that can be used, with what they use and ask for."""
         if self._is_outdated:
             self._rebuild()
+        if self._news:
+            self._count_news()
+        if self._moves:
+            self._count_moves()
         return self._tree
+
+    @property
+    def priorities(self) -> Priorities:
+        """The priorities of the preemptible pods on nodes, by the queue that they name."""
+        if self._moves:
+            self._count_moves()
+        return self._priorities
 
     @property
     def leaves(self) -> frozenset[str]:
@@ -99,13 +127,6 @@ class ShareQueues:
         if self._is_outdated:
             self._rebuild()
         return self._leaves
-
-    def takes_all(self, demand: Demand) -> bool:
-        """Return True if the queue takes such pods however much is used: they are preemptible, and nothing is limited.
-
-        Their use then matters to no limit.
-        """
-        return demand.is_preemptible and not self._is_outdated and demand.queue in self._unlimited
 
     # --- objects ---
 
@@ -156,16 +177,13 @@ class ShareQueues:
         self.on_change()
 
     def _rebuild(self) -> None:
+        self._count_news()
+        self._count_moves()
         self._is_outdated, self._is_stale = False, True
         self._tree = tree = build_tree((*self._given, *self._objects.values()))
         leaves = frozenset(leaf.name for leaf in tree.leaves)
         if leaves != self._leaves:
             self._leaves = leaves
-        self._unlimited = frozenset(
-            name
-            for name in leaves
-            if all(share.limit is None for each in tree.queues[name].path() for share in each.shares.values())
-        )
         for name, use in self._use.items():
             queue = tree.queues.get(name)
             if queue is not None:
@@ -204,15 +222,45 @@ class ShareQueues:
         uid = pod.metadata.uid
         counted = self._pods.get(uid)
         if counted is None:
-            self._put(uid, _Counted(self.counted_demand(pod), True, False))
+            self._put(uid, _Counted(self.counted_demand(pod), True, False, pod))
         elif not counted.is_on_node:
             demand = self.counted_demand(pod)  # the version that is placed may differ from the one that waited
             if (demand is counted.demand or demand == counted.demand) and self._is_leaf(demand.queue):
+                counted.version = pod
                 self._move(counted, True)
             else:
                 self._take(uid, counted)
-                self._put(uid, _Counted(demand, True, True))
-        self._note(pod)
+                self._put(uid, _Counted(demand, True, True, pod))
+        if pod.metadata.deletion_timestamp is not None:
+            self.ending.add(uid)
+
+    def pods_added(self, pods: Sequence[Pod]) -> None:
+        """Count pods that are assumed together. Those that waited as they are now are counted by their demands."""
+        known = self._pods
+        moved: dict[int, list[_Counted]] = {}  # id of a demand -> pods
+        others: list[Pod] = []
+        for pod in pods:
+            counted = known.get(pod.metadata.uid)
+            if counted is None or counted.version is not pod or counted.is_on_node:
+                others.append(pod)
+                continue
+            alike = moved.get(key := id(counted.demand))
+            if alike is None:
+                moved[key] = [counted]
+            else:
+                alike.append(counted)
+        for alike in moved.values():
+            demand = alike[0].demand
+            if self._is_outdated or demand.queue not in self._leaves:
+                others += [counted.version for counted in alike]
+                continue
+            for counted in alike:
+                counted.is_on_node = True
+            self._count_move(demand, len(alike))
+        if moved:
+            self.on_change()
+        for pod in others:
+            self.pod_added(pod)
 
     def pod_changed(self, old: Pod, new: Pod) -> None:
         """Take a newer version of a pod that is counted on its node."""
@@ -220,22 +268,25 @@ class ShareQueues:
         counted = self._pods.get(uid)
         if counted is None or not counted.is_on_node:
             return
+        is_as_counted = counted.version is old and _asks_equally(old, new)
+        counted.version = new
+        if is_as_counted:  # as nearly all: they have got their node
+            return
         demand = self.counted_demand(new)
-        if demand is counted.demand:  # as of nearly all: pods of one template share it
+        if demand is counted.demand:  # pods of one template share it
             if new.metadata.deletion_timestamp is not None:
                 self.ending.add(uid)
             return
         if demand != counted.demand:
             self._take(uid, counted)
-            self._put(uid, _Counted(demand, True, counted.is_waiting))
-            self.priorities.drop(uid)
-        self._note(new)
+            self._put(uid, _Counted(demand, True, counted.is_waiting, new))
+        if new.metadata.deletion_timestamp is not None:
+            self.ending.add(uid)
 
     def pod_removed(self, pod: Pod) -> None:
         """Count a pod on its node no more; it may still wait for one."""
         uid = pod.metadata.uid
         self.ending.discard(uid)
-        self.priorities.drop(uid)
         counted = self._pods.get(uid)
         if counted is None or not counted.is_on_node:
             return
@@ -244,7 +295,7 @@ class ShareQueues:
         else:
             self._take(uid, counted)
             if counted.is_waiting:
-                self._put(uid, _Counted(counted.demand, False, True))
+                self._put(uid, _Counted(counted.demand, False, True, counted.version))
 
     def pod_waits(self, pod: Pod) -> None:
         """Take the newest version of a pod that waits for a node, and whose queue asks for room for it."""
@@ -254,10 +305,18 @@ class ShareQueues:
             counted.is_waiting = True
             return
         demand = self.counted_demand(pod)
-        if counted is None or (counted.demand is not demand and counted.demand != demand):
-            if counted is not None:
-                self._take(uid, counted)
-            self._put(uid, _Counted(demand, False, True))
+        if counted is None:
+            self._pods[uid] = _Counted(demand, False, True, pod)
+            known = self._news.get(id(demand))
+            if known is None:
+                self._note_waiting(demand, 1)
+            else:
+                self._news[id(demand)] = demand, known[1] + 1
+            return
+        counted.version = pod
+        if counted.demand is not demand and counted.demand != demand:
+            self._take(uid, counted)
+            self._put(uid, _Counted(demand, False, True, pod))
 
     def waits_no_more(self, uid: str) -> None:
         """Forget that a pod waits: it has a node, or is gone. Unknown ones are ignored."""
@@ -275,21 +334,33 @@ class ShareQueues:
             return self.demands.of(pod)
         except DecodeError as error:
             log.error("pod counts for nothing in its queue", extra={"pod": pod.key, "err": str(error)})
-            return Demand(self.demands.queue_of(pod), NOTHING, self.demands.is_preemptible(pod))
+            is_preemptible = self.demands.is_preemptible(pod)
+            return Demand(self.demands.queue_of(pod), NOTHING, is_preemptible, pod.spec.priority or 0)
+
+    def alike(self, pods: Iterable[Pod]) -> list[tuple[Demand, int]]:
+        """Return the demands of pods, each once for all pods that share it, with their number."""
+        known = self._pods
+        found: dict[int, Demand] = {}
+        numbers: dict[int, int] = {}
+        for pod in pods:
+            counted = known.get(pod.metadata.uid)
+            demand = counted.demand if counted is not None and counted.version is pod else self.counted_demand(pod)
+            key = id(demand)
+            if key in numbers:
+                numbers[key] += 1
+            else:
+                found[key], numbers[key] = demand, 1
+        return [(demand, numbers[key]) for key, demand in found.items()]
+
+    def demand_of(self, pod: Pod) -> Demand:
+        """Return what `counted_demand` does, without reading a pod again that is counted as it is."""
+        counted = self._pods.get(pod.metadata.uid)
+        return counted.demand if counted is not None and counted.version is pod else self.counted_demand(pod)
 
     def charged(self, uid: str) -> Demand | None:
         """Return what a pod on a node, or assumed there, is counted for; None if it is not."""
         counted = self._pods.get(uid)
         return counted.demand if counted is not None and counted.is_on_node else None
-
-    def _note(self, pod: Pod) -> None:
-        """Note of a pod that is counted on a node what preemption asks for."""
-        uid = pod.metadata.uid
-        demand = self._pods[uid].demand
-        if demand.is_preemptible:
-            self.priorities.add(demand.queue, uid, pod.spec.priority or 0)
-        if pod.metadata.deletion_timestamp is not None:
-            self.ending.add(uid)
 
     # --- counting ---
 
@@ -307,19 +378,39 @@ class ShareQueues:
 
     def _change(self, counted: _Counted, times: int) -> None:
         """Count a pod, or take it back. An outdated tree is left alone: all are counted when it is built again."""
-        demand, is_on_node = counted.demand, counted.is_on_node
-        use = self._use_of(demand.queue)
-        if is_on_node:
-            self._charge(use, demand, times)
-        else:
-            _add(use.waiting, demand.amounts, times)
+        demand = counted.demand
+        if not counted.is_on_node:
+            self._note_waiting(demand, times)
+            return
+        self._charge(self._use_of(demand.queue), demand, times)
+        self.touched.add(demand.queue)
         queue = None if self._is_outdated else self._tree.queues.get(demand.queue)
-        if queue is not None and (is_on_node or demand.queue in self._leaves):
-            if _ask(queue, demand.amounts, times):
-                self._make_stale()
-        elif is_on_node:  # in no queue: it leaves less to divide
+        if queue is None or _ask(queue, demand.amounts, times):  # one in no queue leaves less to divide
             self._make_stale()
         self.on_change()
+
+    def _note_waiting(self, demand: Demand, times: int) -> None:
+        """Note that one pod more waits, or less if `times` is -1; it is counted when somebody reads the tree."""
+        known = self._news.get(id(demand))
+        if known is not None:
+            self._news[id(demand)] = demand, known[1] + times
+            return
+        if not self._news:
+            self.on_change()
+            if not self._is_stale:
+                self.on_stale()
+        elif len(self._news) >= MOST_DEMANDS:
+            self._count_news()
+        self._news[id(demand)] = demand, times
+
+    def _count_news(self) -> None:
+        """Count the pods that wait, or do no more, since somebody has read the tree."""
+        news, self._news = self._news, {}
+        for demand, times in news.values():
+            _add(self._use_of(demand.queue).waiting, demand.amounts, times)
+            queue = self._tree.queues.get(demand.queue) if self._is_leaf(demand.queue) else None
+            if queue is not None and _ask(queue, demand.amounts, times) and not self._is_stale:
+                self._is_stale = True  # whoever is told of it was told when they came
 
     def _make_stale(self) -> None:
         if not self._is_stale:
@@ -329,22 +420,41 @@ class ShareQueues:
     def _move(self, counted: _Counted, to_node: bool) -> None:
         """Count a pod as placed, or as waiting again, in a queue that takes pods, which asks for as much as before."""
         counted.is_on_node = to_node
-        demand, times = counted.demand, 1 if to_node else -1
-        use = self._use_of(demand.queue)
-        self._charge(use, demand, times)
-        _add(use.waiting, demand.amounts, -times)
+        self._count_move(counted.demand, 1 if to_node else -1)
         self.on_change()
+
+    def _count_move(self, demand: Demand, times: int) -> None:
+        """Count so many pods of a demand as placed that waited, or the other way round if it is negative."""
+        key = id(demand)
+        known = self._moves.get(key)
+        if known is None and len(self._moves) >= MOST_DEMANDS:
+            self._count_moves()
+        self._moves[key] = demand, times if known is None else known[1] + times
+        known = self.moved.get(key)
+        if known is None and len(self.moved) >= MOST_DEMANDS:  # as where nothing is decided: in a standby
+            self.touched.update(each.queue for each, _ in self.moved.values())
+            self.moved.clear()
+        self.moved[key] = demand, times if known is None else known[1] + times
+
+    def _count_moves(self) -> None:
+        """Let the tree say what was placed since somebody has read it."""
+        moves, self._moves = self._moves, {}
+        for demand, times in moves.values():
+            use = self._use_of(demand.queue)
+            self._charge(use, demand, times)
+            _add(use.waiting, demand.amounts, -times)
 
     def _charge(self, use: _Use, demand: Demand, times: int) -> None:
         _add(use.allocated, demand.amounts, times)
         non_preemptible = NOTHING
-        if not demand.is_preemptible:
+        if demand.is_preemptible:
+            self._priorities.count(demand.queue, demand.priority, times)
+        else:
             non_preemptible = demand.amounts
             _add(use.non_preemptible, non_preemptible, times)
         queue = None if self._is_outdated else self._tree.queues.get(demand.queue)
         if queue is not None:
             count_use(queue, demand.amounts, non_preemptible, times)
-            self.touched.add(demand.queue)
 
     def _use_of(self, name: str) -> _Use:
         use = self._use.get(name)
@@ -366,6 +476,8 @@ class ShareQueues:
         """Compute the fair shares if anything has changed on which they depend."""
         if self._is_outdated:
             self._rebuild()
+        elif self._news:
+            self._count_news()
         if self._is_stale:
             self._is_stale = False
             self._total = self._divisible()
@@ -473,6 +585,25 @@ def _offered(node: Node) -> Amounts:
     has = allocatable.resources
     native = {CPU: has.cpu_milli, MEMORY: has.memory, EPHEMERAL_STORAGE: has.ephemeral_storage, PODS: allocatable.pods}
     return {name: amount for name, amount in (native | dict(has.scalars)).items() if amount}
+
+
+def _asks_equally(old: Pod, new: Pod) -> bool:
+    """Return True if two versions have the very parts by which a demand is found, and neither is being deleted."""
+    before, after, status = old.spec, new.spec, new.status
+    return (
+        new.metadata.labels is old.metadata.labels
+        and after.containers is before.containers
+        and after.init_containers is before.init_containers
+        and after.overhead is before.overhead
+        and after.resources is before.resources
+        and after.priority == before.priority
+        and new.metadata.deletion_timestamp is old.metadata.deletion_timestamp is None
+        and not status.container_statuses
+        and not status.init_container_statuses
+        and not status.resources
+        # Before a kubelet has reported anything, PodScheduled is the only condition.
+        and not (status.conditions and len(status.conditions) > 1 and is_resize_infeasible(new))
+    )
 
 
 def _add(to: dict[str, int], amounts: Mapping[str, int], times: int) -> None:

@@ -1,166 +1,177 @@
 """Whose turn it is: the queue with shares from which the next job is taken, level by level from the top of the tree.
 
 Every job that is taken counts at once, as if it was placed, so that the next turn may be another queue's. When all
-turns of a round are taken, the tree is as it was before. Between rounds it is remembered how queues compare, and only
-those whose job or use has changed are looked at again.
+turns of a round are taken, they count no more. Between rounds it is remembered how queues compare, and only those whose
+job or use has changed are looked at again. A kernel keeps what they use and compares them (`_fast/turn_order.pyx`); it
+also says whether queues take jobs that are to be placed together.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cmp_to_key
-from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING
 
-from kscheduler.quotas.pod_demand import Demand
-from kscheduler.quotas.queue_order import Terms, compare_unranked, rank_by, terms_of
-from kscheduler.quotas.queues import Amounts, Queue
-from kscheduler.quotas.share_queues import NOTHING, ShareQueues, count_use
+from kscheduler._fast import TurnOrder
+from kscheduler.quotas.pod_demand import NO_QUEUE, Demand
+from kscheduler.quotas.queue_order import compare_unranked, terms_of
+from kscheduler.quotas.queues import Amounts, Queue, Share
 
+if TYPE_CHECKING:
+    from kscheduler.quotas.share_queues import ShareQueues
 
-@dataclass(slots=True)
-class _Branch:
-    """A queue from which, or from below which, a job may be taken."""
+Vector = tuple[int, ...]  # an amount of each resource that queues divide
 
-    ticket: int  # of its valid entry in the heap of its parent
-    leaf: str  # the name of the queue that has the job
-    job: Amounts
-    used: list[int]  # of each resource, when the entry was made
+MOST_VECTORS = 4_096  # of amounts that are remembered
 
 
 class Turns:
-    """The turns of queues that have jobs. A round is: `begin`, any number of `next` and `take`, `end`.
+    """The turns of queues that have jobs. A round is: `begin`, any number of `take`, `end`.
 
-    Between `begin` and `end` nothing else may change. Only one such object may be used for a `ShareQueues`.
+    Between `begin` and `end` nothing else may change. A `ShareQueues` has one such object.
     """
 
     def __init__(self, queues: ShareQueues) -> None:
         self._queues = queues
         self._epoch = -1  # of the queues, for which all below was computed
-        self._terms: dict[Queue, Terms] = {}
-        self._order: dict[Queue, int] = {}  # among siblings of equal rank
-        self._depths: dict[Queue, int] = {}
-        self._jobs: dict[str, Amounts] = {}  # queue -> its next job
-        self._branches: dict[Queue, _Branch] = {}
-        # Parent -> (*rank, order, ticket, queue) of the queues below it, as a heap; entries without their branch's
-        # ticket are not valid any more.
-        self._heaps: dict[Queue | None, list[tuple[Any, ...]]] = {}
-        self._tickets = count()
-        self._taken: list[tuple[Queue, Demand]] = []
+        self._knows_jobs = False  # they were stated since then
+        self._order = TurnOrder((), (), (), (), 0)
+        self._names: list[str] = []  # by the index of a queue in the order
+        self._indexes: dict[str, int] = {}  # name -> index
+        self._leaves: dict[str, int] = {}  # the same for queues that take pods
+        self._paths: dict[str, list[int]] = {}  # name of a queue -> its index, and those of the queues above it
+        self._resources: dict[str, int] = {}  # what queues divide -> place in vectors
+        self._shares: list[list[tuple[int, Share]]] = []  # by the index of a queue: place of a resource, its share
+        # id of amounts -> these, which keeps the id from meaning others, and their vector.
+        self._vectors: dict[int, tuple[Amounts, Vector]] = {}
 
     # --- a round ---
 
-    def begin(self, jobs: Mapping[str, Amounts], changed: Iterable[str] | None = None) -> None:
+    def begin(self, jobs: Mapping[str, Amounts], changed: Iterable[str] | None = None) -> str | None:
         """State the next jobs of all queues that have any, by the names of queues that take pods.
 
-        `changed`: the queues whose next job is not what it was at the end of the last round; None: any may.
+        `changed`: the queues whose next job is not what it was at the end of the last round; None: any may. Returns the
+        name of the queue whose turn it is; None if none has a job.
         """
-        queues = self._queues
-        queues.refresh()
-        if queues.epoch != self._epoch:
-            self._start(jobs)
-            return
-        if changed is None:
-            changed = [*jobs, *self._jobs]
-        for name in changed:
-            job = jobs.get(name)
-            if job is None:
-                self._jobs.pop(name, None)
-            else:
-                self._jobs[name] = job
-        tree = queues.tree.queues
-        again = queues.touched.union(changed)
-        queues.touched.clear()
-        if again:
-            self._update([tree[name] for name in again if name in tree])
+        self._catch_up()
+        order, indexes = self._order, self._indexes
+        if not self._knows_jobs:
+            self._knows_jobs, changed = True, jobs
+        for name in indexes if changed is None else changed:
+            index = indexes.get(name)
+            if index is not None:
+                job = jobs.get(name)
+                order.set_job(index, None if job is None else self._vector(job))
+        first = order.first()
+        return None if first < 0 else self._names[first]
 
-    def next(self) -> str | None:
-        """Return the name of the queue whose turn it is; None if none has a job."""
-        first = self._first(None)
-        return None if first is None else first.leaf
+    def take(self, name: str, next_job: Amounts | None) -> str | None:
+        """Take the job of a queue, and state the one after it; None if it has no further one.
 
-    def take(self, name: str, demand: Demand, next_job: Amounts | None) -> None:
-        """Take the job of a queue, and state the one after it; None if it has no further one."""
-        queue = self._queues.tree.queues[name]
-        count_use(queue, demand.amounts, NOTHING, 1)
-        self._taken.append((queue, demand))
-        if next_job is None:
-            del self._jobs[name]
-        else:
-            self._jobs[name] = next_job
-        above: Queue | None = queue
-        while above is not None:
-            self._put(above)
-            above = above.parent
+        Returns the name of the queue whose turn it is then; None if none has a job.
+        """
+        vector: Vector | None = None
+        if next_job is not None:
+            known = self._vectors.get(id(next_job))
+            vector = self._vector(next_job) if known is None else known[1]
+        first = self._order.take(self._indexes[name], vector)
+        return None if first < 0 else self._names[first]
 
     def end(self) -> None:
         """Count what was taken no more."""
-        for queue, demand in self._taken:
-            count_use(queue, demand.amounts, NOTHING, -1)
-            self._queues.touched.add(queue.name)
-        self._taken.clear()
+        self._order.end()
+
+    # --- room ---
+
+    def admit(self, demands: Iterable[tuple[Demand, int]]) -> bool:
+        """Return True if queues take so many pods of each demand together, outside of a round.
+
+        False if one of the queues takes no pods at all. Pods in no queue need no room.
+        """
+        self._catch_up()
+        try:
+            for demand, number in demands:
+                if demand.queue == NO_QUEUE:
+                    continue
+                index = self._leaves.get(demand.queue)
+                if index is None:
+                    return False
+                known = self._vectors.get(id(demand.amounts))
+                vector = self._vector(demand.amounts) if known is None else known[1]
+                if not self._order.admit(index, vector, demand.is_preemptible, number):
+                    return False
+            return True
+        finally:
+            self._order.end()
 
     # --- how queues compare ---
 
-    def _start(self, jobs: Mapping[str, Amounts]) -> None:
+    def _catch_up(self) -> None:
+        """Have the tree and what it uses as they are now."""
         queues = self._queues
-        self._epoch = queues.epoch
-        tree, total = queues.tree.queues.values(), queues.total
-        self._terms = {queue: terms_of(queue, total) for queue in tree}
-        in_order = sorted(tree, key=cmp_to_key(compare_unranked))
-        self._order = {queue: number for number, queue in enumerate(in_order)}
-        self._depths = {queue: sum(1 for _ in queue.path()) for queue in tree}
-        self._jobs, self._branches, self._heaps = dict(jobs), {}, {}
-        queues.touched.clear()
-        self._update([queues.tree.queues[name] for name in jobs])
-
-    def _update(self, changed: Iterable[Queue]) -> None:
-        """Look at queues again, and at those above them, from the bottom up."""
-        touched = {each for queue in changed for each in queue.path()}
-        for queue in sorted(touched, key=self._depths.__getitem__, reverse=True):
-            self._put(queue)
-
-    def _put(self, queue: Queue) -> None:
-        """Enter a queue with its next job, or with that of the first queue below it; or remove it."""
-        job = self._jobs.get(queue.name)
-        if job is not None:
-            leaf = queue.name
-        else:
-            first = self._first(queue)
-            if first is None:
-                self._branches.pop(queue, None)
-                return
-            leaf, job = first.leaf, first.job
-        terms = self._terms[queue]
-        used = [term[1].allocated for term in terms]
-        before = self._branches.get(queue)
-        if before is not None and before.job is job and before.used == used:
-            before.leaf = leaf  # it compares as before
+        queues.refresh()
+        if queues.epoch != self._epoch:
+            self._start()
             return
-        ticket = next(self._tickets)
-        self._branches[queue] = _Branch(ticket, leaf, job, used)
-        heap = self._heaps.setdefault(queue.parent, [])
-        if len(heap) > 2 * len(self._branches) + 64:
-            self._compact(heap)
-        ranked = rank_by(queue.priority, terms, job)
-        heapq.heappush(heap, (*ranked, self._order[queue], ticket, queue))
+        if queues.moved:
+            for demand, times in queues.moved.values():
+                index = self._indexes.get(demand.queue)
+                if index is not None and times:
+                    known = self._vectors.get(id(demand.amounts))
+                    vector = self._vector(demand.amounts) if known is None else known[1]
+                    self._order.charge(index, vector, demand.is_preemptible, times)
+            queues.moved.clear()
+        if queues.touched:
+            tree = queues.tree.queues  # with all that is known by now
+            for index in {index for name in queues.touched if name in tree for index in self._paths[name]}:
+                self._set_used(index)
+            queues.touched.clear()
 
-    def _first(self, parent: Queue | None) -> _Branch | None:
-        heap = self._heaps.get(parent)
-        while heap:
-            entry = heap[0]
-            branch = self._branches.get(entry[-1])
-            if branch is not None and branch.ticket == entry[-2]:
-                return branch
-            heapq.heappop(heap)
-        return None
+    def _start(self) -> None:
+        """Have the tree as it is now, in which no queue has a job yet."""
+        queues = self._queues
+        self._epoch, self._knows_jobs = queues.epoch, False
+        tree = sorted(queues.tree.queues.values(), key=lambda queue: len(queue.path()))
+        self._names = [queue.name for queue in tree]
+        self._indexes = indexes = {name: index for index, name in enumerate(self._names)}
+        self._leaves = {name: indexes[name] for name in queues.leaves}
+        self._paths = {queue.name: [indexes[each.name] for each in queue.path()] for queue in tree}
+        stated = {resource for queue in tree for resource in queue.shares}
+        self._resources = places = {resource: place for place, resource in enumerate(sorted(stated))}
+        self._shares = [[(places[resource], share) for resource, share in queue.shares.items()] for queue in tree]
+        self._vectors.clear()
+        self._order = TurnOrder(
+            [-1 if queue.parent is None else indexes[queue.parent.name] for queue in tree],
+            [queue.priority for queue in tree],
+            _ranks_of_equals(queues.tree.queues.values(), tree),
+            [terms_of(queue, queues.total, places) for queue in tree],
+            len(places),
+        )
+        for index in range(len(tree)):
+            self._set_used(index)
+        queues.touched.clear()
+        queues.moved.clear()
 
-    def _compact(self, heap: list[tuple[Any, ...]]) -> None:
-        heap[:] = [
-            entry
-            for entry in heap
-            if (branch := self._branches.get(entry[-1])) is not None and branch.ticket == entry[-2]
-        ]
-        heapq.heapify(heap)
+    def _set_used(self, index: int) -> None:
+        used = [0] * len(self._resources)
+        kept = list(used)
+        for place, share in self._shares[index]:
+            used[place], kept[place] = share.allocated, share.allocated_non_preemptible
+        self._order.set_used(index, tuple(used), tuple(kept))
+
+    def _vector(self, amounts: Amounts) -> Vector:
+        known = self._vectors.get(id(amounts))
+        if known is not None:
+            return known[1]
+        vector = tuple(amounts.get(resource, 0) for resource in self._resources)
+        if len(self._vectors) >= MOST_VECTORS:
+            self._vectors.clear()
+        self._vectors[id(amounts)] = amounts, vector
+        return vector
+
+
+def _ranks_of_equals(queues: Iterable[Queue], tree: Iterable[Queue]) -> list[int]:
+    """Return a number for each queue of the tree, by which siblings compare that are equal else."""
+    in_order = sorted(queues, key=cmp_to_key(compare_unranked))
+    numbers = {queue: number for number, queue in enumerate(in_order)}
+    return [numbers[queue] for queue in tree]

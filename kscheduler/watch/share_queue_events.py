@@ -48,7 +48,7 @@ class ShareQueueWatch:
         def handler_of(resource: Resource[Any], handler: Handler[Any]) -> Handler[Any]:
             made = events(resource, handler)
             if resource.plural == PODS.plural:
-                return _Following(made, self._pod_is, self._pod_is_gone)
+                return _FollowingPods(made, self._queues, self._profiles)
             if resource.plural == NODES.plural and resource.type is NODES.type:
                 return _Following(made, self._queues.set_node, self._node_is_gone)
             return made
@@ -57,22 +57,6 @@ class ShareQueueWatch:
 
     def _node_is_gone(self, node: Node) -> None:
         self._queues.remove_node(node.metadata.name)
-
-    def _pod_is(self, pod: Pod) -> None:
-        """Count a pod that waits. One that is gated, or is being deleted, asks for nothing."""
-        spec, metadata = pod.spec, pod.metadata
-        if (
-            spec.node_name
-            or spec.scheduling_gates
-            or metadata.deletion_timestamp is not None
-            or spec.scheduler_name not in self._profiles
-        ):
-            self._queues.waits_no_more(metadata.uid)
-        else:
-            self._queues.pod_waits(pod)
-
-    def _pod_is_gone(self, pod: Pod) -> None:
-        self._queues.waits_no_more(pod.metadata.uid)
 
 
 class _Following(Generic[T]):
@@ -94,6 +78,42 @@ class _Following(Generic[T]):
     def on_delete(self, item: T) -> None:
         self._is_gone(item)
         self._handler.on_delete(item)
+
+
+class _FollowingPods:
+    """Calls a handler, and before that counts pods that wait. One that is gated, or goes, asks for nothing."""
+
+    def __init__(self, handler: Handler[Pod], queues: ShareQueues, profiles: Container[str]) -> None:
+        self._handler = handler
+        self._queues = queues
+        self._profiles = profiles
+
+    def on_add(self, item: Pod) -> None:
+        if self._asks(item):
+            self._queues.pod_waits(item)
+        else:
+            self._queues.waits_no_more(item.metadata.uid)
+        self._handler.on_add(item)
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        if not new.spec.node_name and self._asks(new):
+            self._queues.pod_waits(new)
+        elif not old.spec.node_name:  # one on a node has not waited
+            self._queues.waits_no_more(new.metadata.uid)
+        self._handler.on_update(old, new)
+
+    def on_delete(self, item: Pod) -> None:
+        self._queues.waits_no_more(item.metadata.uid)
+        self._handler.on_delete(item)
+
+    def _asks(self, pod: Pod) -> bool:
+        spec = pod.spec
+        return not (
+            spec.node_name
+            or spec.scheduling_gates
+            or pod.metadata.deletion_timestamp is not None
+            or spec.scheduler_name not in self._profiles
+        )
 
 
 class QueueEvents:

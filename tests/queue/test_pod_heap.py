@@ -79,7 +79,8 @@ def test_pods_are_listed_in_the_order_in_which_they_would_leave() -> None:
 
 PUSH = st.tuples(st.just("push"), st.integers(0, 3))
 STEPS = st.lists(
-    st.one_of(PUSH, PUSH, st.tuples(st.sampled_from(["pop", "put back", "remove"]), st.integers(1, 5))), max_size=60
+    st.one_of(PUSH, PUSH, st.tuples(st.sampled_from(["pop", "put back", "remove", "advance"]), st.integers(1, 5))),
+    max_size=60,
 )
 
 
@@ -96,6 +97,9 @@ def test_whatever_comes_and_goes_pods_leave_in_the_order_of_keys_and_of_arrival(
         elif what == "remove" and waiting:
             _, _, qpi = waiting.pop(amount % len(waiting))
             heap.remove(qpi)
+        elif what == "advance":
+            waiting = sorted(waiting, key=lambda entry: entry[:2])[1:]
+            assert heap.advance() is (waiting[0][-1] if waiting else None)
         else:
             waiting.sort(key=lambda entry: entry[:2])
             expected, waiting = waiting[:amount], waiting[amount:]

@@ -39,6 +39,17 @@ def test_a_holder_is_charged_once() -> None:
     assert accounts.charge_of("pod") == (train, ((0, 500),))
 
 
+def test_holders_of_one_request_are_charged_together_and_once_each() -> None:
+    accounts, root, team, train = three()
+    accounts.charge(team, "a", ((0, 1),))
+    accounts.charge_alike(train, ["a", "b", "c"], ((0, 500),))
+    accounts.charge_alike(train, ["b"], ((0, 500),))
+    assert (root.used, train.used) == ([1001], [1000])
+    assert accounts.holders == {"a", "b", "c"}
+    accounts.release("b")
+    assert root.used == [501]
+
+
 def test_what_is_released_is_what_was_charged() -> None:
     accounts, root, _, train = three()
     accounts.charge(train, "pod", ((0, 500),))

@@ -52,6 +52,18 @@ def test_pods_are_counted_in_their_namespace_once() -> None:
     assert used(quotas, "") == {"cpu": 1000}  # the sum of namespaces with a quota
 
 
+def test_pods_that_are_assumed_together_count_as_if_they_came_one_by_one() -> None:
+    quotas = of(quota("a", {"cpu": "4"}))
+    pods = [pod("p", "a", cpu="1"), pod("q", "a", cpu="1"), pod("r", "b", cpu="2")]
+    quotas.pod_added(pods[0])
+    quotas.pods_added(pods)
+    assert (used(quotas, "a"), used(quotas, "b")) == ({"cpu": 2000}, {"cpu": 2000})
+    assert quotas.priorities.lowest("a") == 0
+    for each in pods:
+        quotas.pod_removed(each)
+    assert (used(quotas, "a"), used(quotas, "")) == ({}, {})
+
+
 def test_a_quota_that_is_created_later_counts_the_pods_that_are_there() -> None:
     quotas = of(quota("a"))
     quotas.pod_added(pod("q", "b", cpu="2"))

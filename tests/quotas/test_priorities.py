@@ -19,3 +19,12 @@ def test_the_lowest_priority_of_a_namespace_follows_its_pods() -> None:
     for uid in ("x", "x", "unknown"):
         priorities.drop(uid)
     assert list(priorities.namespaces()) == ["b"]
+
+
+def test_pods_that_are_added_together_count_once_each() -> None:
+    priorities = Priorities()
+    priorities.add("a", "x", 5)
+    priorities.add_all("a", ["x", "y"], 3)
+    priorities.add_all("b", ["z"], 1)
+    priorities.drop("y")
+    assert (priorities.lowest("a"), priorities.lowest("b")) == (5, 1)

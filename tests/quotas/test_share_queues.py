@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kscheduler.api.objects import ObjectMeta, Pod
 from kscheduler.api.share_queues import QueueObject, QueueResource, QueueSpec
+from kscheduler.quotas import share_queues
 from kscheduler.quotas.fair_share import set_fair_shares
 from kscheduler.quotas.pod_demand import Demand, Demands
 from kscheduler.quotas.share_queues import ShareQueues
+from kscheduler.quotas.turns import Turns
 from kscheduler.testing import PodBuilder, make_node, make_pod
 
 LABEL = "kscheduler.io/queue"
-BATCH = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["wait", "place", "remove", "bound", "gone", "tree"])))
+BATCH = st.lists(
+    st.tuples(
+        st.integers(0, 5),
+        st.sampled_from(["wait", "wait", "place", "together", "remove", "bound", "gone", "tree", "read", "ask"]),
+    )
+)
 
 
 def queue(name: str, parent: str = "", deserved: str = "0", limit: str = "unlimited") -> QueueObject:
@@ -155,7 +163,7 @@ def test_a_view_tries_changes_and_leaves_the_tree_as_it_was() -> None:
 
 @given(BATCH)
 def test_what_is_counted_is_what_the_pods_sum_up_to(steps: list[tuple[int, str]]) -> None:
-    made = queues(queue("team"), queue("a", "team"), queue("b", "team"))
+    made = queues(queue("team", limit="12"), queue("a", "team", limit="8"), queue("b", "team"))
     names = ("a", "b", "none", "team")
     pods = [pod(f"p{number}", names[number % 4], str(number + 1)).obj() for number in range(6)]
     waiting: dict[str, Pod] = {}
@@ -172,6 +180,18 @@ def test_what_is_counted_is_what_the_pods_sum_up_to(steps: list[tuple[int, str]]
         elif step == "place":
             made.pod_added(each)
             placed[name] = each
+        elif step == "together":
+            some = [other for other in pods[number:] if other.metadata.name not in placed]
+            made.pods_added(some)
+            placed |= {other.metadata.name: other for other in some}
+        elif step == "ask":
+            wanted = [(made.demands.of(each), 1 + number)]
+            assert made.turns.admit(wanted) is Turns(made).admit(wanted)
+        elif step == "read":
+            made.refresh()
+            fair = {name: queue.shares["cpu"].fair for name, queue in made.tree.queues.items()}
+            set_fair_shares(made.tree.queues.values(), made.total)
+            assert fair == {name: queue.shares["cpu"].fair for name, queue in made.tree.queues.items()}
         elif step == "remove":
             made.pod_removed(each)
             placed.pop(name, None)
@@ -183,20 +203,46 @@ def test_what_is_counted_is_what_the_pods_sum_up_to(steps: list[tuple[int, str]]
         else:
             made.remove("b")
             if number % 2:
-                made.set("b", queue("b", "team"))
-        made.refresh()
-        fair = {name: queue.shares["cpu"].fair for name, queue in made.tree.queues.items()}
-        set_fair_shares(made.tree.queues.values(), made.total)
-        assert fair == {name: queue.shares["cpu"].fair for name, queue in made.tree.queues.items()}
+                made.set("b", queue("b", "team", limit="9"))
     amounts = made.demands.amounts_of
     usable = {"a": ["a"], "b": ["b"], "team": ["a", "b", "team"]}
     for name in made.tree.queues:
         counted = [each for each in usable[name] if each in made.tree.queues]
         is_in = [each for each in placed.values() if made.demands.queue_of(each) in counted]
         asks = {**placed, **{k: v for k, v in waiting.items() if made.demands.queue_of(v) in made.leaves}}
+        has_pods = any(made.demands.queue_of(each) == name for each in placed.values())
+        assert made.priorities.lowest(name) == (0 if has_pods else None)
         allocated, request, _ = cpu_of(made, name)
         assert allocated == sum(amounts(each)["cpu"] for each in is_in)
         assert request == sum(amounts(each)["cpu"] for each in asks.values() if made.demands.queue_of(each) in counted)
+
+
+def test_pods_that_come_are_told_once_until_somebody_reads_what_is_asked_for() -> None:
+    made, told = queues(queue("a")), []
+    made.refresh()
+    made.on_stale = lambda: told.append("stale")
+    made.on_change = lambda: told.append("change")
+    for number in range(3):
+        made.pod_waits(pod(f"p{number}", "a").obj())
+    assert sorted(told) == ["change", "stale"]
+    assert cpu_of(made, "a") == (0, 3000, 3000)
+    made.waits_no_more("p0")
+    assert sorted(told) == ["change", "change", "stale", "stale"]
+    assert cpu_of(made, "a") == (0, 2000, 2000)
+
+
+def test_what_nobody_reads_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_queues, "MOST_DEMANDS", 2)
+    made = queues(queue("a"))
+    assert made.turns.admit([])
+    for number in range(5):
+        waits = pod(f"p{number}", "a", cpu=str(1 + number)).obj()
+        made.pod_waits(waits)
+        made.pod_added(waits)
+        assert len(made.moved) <= 2
+    assert cpu_of(made, "a")[0] == 15_000
+    asked = [(Demand("a", {"cpu": 1}, True), 1)]
+    assert made.turns.admit(asked) is Turns(made).admit(asked) is True
 
 
 def test_a_demand_is_read_again_if_any_part_of_the_pod_is_another() -> None:
@@ -209,6 +255,7 @@ def test_a_demand_is_read_again_if_any_part_of_the_pod_is_another() -> None:
         replace(first, spec=replace(first.spec, overhead={"cpu": "1"})),
         replace(first, metadata=replace(first.metadata, labels={LABEL: "b"})),
     ):
-        expected = Demand(demands.queue_of(changed), demands.amounts_of(changed), demands.is_preemptible(changed))
+        stated = demands.queue_of(changed), demands.amounts_of(changed), demands.is_preemptible(changed)
+        expected = Demand(*stated, changed.spec.priority or 0)
         assert demands.of(changed) == expected
         assert demands.of(changed) != demands.of(first)

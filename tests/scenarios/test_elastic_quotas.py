@@ -213,5 +213,5 @@ async def test_pods_of_profiles_without_the_plugin_call_nothing_about_quotas(
         finally:
             profile.disable()
         found = called(profile)
-        assert ("ElasticQuotas.pod_added" in found) == ("CapacityScheduling.admitted" in found) == are_called
+        assert ("ElasticQuotas.pods_added" in found) == ("CapacityScheduling.admitted" in found) == are_called
         assert are_called or found == set()

@@ -6,10 +6,8 @@ Reserve: what pods use is counted by `ElasticQuotas` when the cache assumes and 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
 
 from kscheduler.api.objects import Pod
 from kscheduler.config.types import SchedulerConfig
@@ -99,21 +97,17 @@ class CapacityScheduling(QuotaPreemption):
     def _are_all_admitted(self, profile: str, pods: Sequence[PodInfo]) -> bool:
         """Return True if there is room for all these pods together: then there is for each after those before it.
 
-        It takes a comparison for each signature (pods that are equal in what plugins read), not for each pod. False if
-        there are pods of other profiles, whose signatures do not tell their requests.
+        It takes a comparison for the pods of one namespace and request, not for each pod. False if there are pods of
+        other profiles, which are not limited.
         """
+        if len(self._handle.profiles) > 1 and any(pod.pod.spec.scheduler_name != profile for pod in pods):
+            return False
         quotas, room = self._quotas, Room(self._quotas)
-        numbers = Counter(map(attrgetter("signature"), pods))
-        for signature, pod in {pod.signature: pod for pod in pods}.items():
-            namespace = pod.pod.metadata.namespace
-            if pod.pod.spec.scheduler_name != profile:
-                return False
+        for namespace, request, alike in quotas.alike([pod.pod for pod in pods]):
             if namespace in quotas:
-                number = numbers[signature]
-                request = tuple((place, number * amount) for place, amount in quotas.request_of(pod.pod))
-                if self._handle.nominations.by_pod or not room.has(namespace, request):
+                if self._handle.nominations.by_pod or not room.has(namespace, request, len(alike)):
                     return False
-                room.count(namespace, request)
+                room.count(namespace, request, len(alike))
         return True
 
     def _admitted_one_by_one(self, profile: str, pods: Sequence[PodInfo]) -> int:

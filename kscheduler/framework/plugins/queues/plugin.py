@@ -6,10 +6,8 @@ assumes and forgets them. The order in which queues get their turn is the active
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
 
 from kscheduler.api.objects import Pod
 from kscheduler.errors import DecodeError
@@ -26,6 +24,7 @@ from kscheduler.framework.preemption.within_quotas import QuotaPreemption
 from kscheduler.framework.status import Status, unresolvable, unschedulable
 from kscheduler.quotas.pod_demand import NO_QUEUE, Demand
 from kscheduler.quotas.share_queues import ShareView
+from kscheduler.quotas.share_room import ShareRoom
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -108,41 +107,25 @@ class Queues(QuotaPreemption):
     def _are_all_admitted(self, profile: str, pods: Sequence[PodInfo]) -> bool:
         """Return True if queues take all these pods together: then they do each after those before it.
 
-        False if there are pods of other profiles, whose signatures do not tell their requests.
+        False if there are pods of other profiles, which are not limited.
         """
-        numbers = Counter(map(attrgetter("signature"), pods))
-        view = self._queues.view()
-        for signature, pod in {pod.signature: pod for pod in pods}.items():
-            if pod.pod.spec.scheduler_name != profile:
-                return False
-            demand = self._queues.counted_demand(pod.pod)
-            if demand.queue == NO_QUEUE:
-                continue
-            if self._handle.nominations.by_pod:
-                return False
-            if self._queues.takes_all(demand):
-                continue
-            together = demand.times(numbers[signature])
-            if not self._takes(view, together):
-                return False
-            view.add_demand(pod.uid, together)
-        return True
+        if len(self._handle.profiles) > 1 and any(pod.pod.spec.scheduler_name != profile for pod in pods):
+            return False
+        demands = self._queues.alike([pod.pod for pod in pods])
+        if self._handle.nominations.by_pod:
+            return all(demand.queue == NO_QUEUE for demand, _ in demands)
+        return self._queues.turns.admit(demands)
 
     def _admitted_one_by_one(self, profile: str, pods: Sequence[PodInfo]) -> int:
-        view = self._queues.view()
+        queues, room = self._queues, ShareRoom(self._queues)
         for number, pod in enumerate(pods):
-            demand = self._queues.counted_demand(pod.pod)
+            demand = queues.demand_of(pod.pod)
             if demand.queue == NO_QUEUE:
                 continue
-            if pod.pod.spec.scheduler_name == profile and (
-                self._handle.nominations.by_pod or not self._takes(view, demand)
-            ):
+            if pod.pod.spec.scheduler_name == profile and (self._handle.nominations.by_pod or not room.has(demand)):
                 return number
-            view.add_demand(pod.uid, demand)  # one of another profile is not limited, and counts all the same
+            room.count(demand)  # one of another profile is not limited, and counts all the same
         return len(pods)
-
-    def _takes(self, view: ShareView, demand: Demand) -> bool:
-        return demand.queue in self._queues.leaves and view.why_refused(demand) is None
 
     # --- the cycle ---
 
