@@ -79,6 +79,9 @@ class Release:
     devices: DeviceRules  # how devices are allocated
     empty_taint_selector_matches: bool  # a DeviceTaintRule without a selector applies to all devices
     taint_rules_api: str  # group and version of DeviceTaintRules
+    # With claims of PodGroups: PostFilter of one member takes back what is reserved for its group, if nobody else of it
+    # has a node; else only PodGroupPostFilter does.
+    pods_release_group_claims: bool
     in_flight_until_bound: bool  # allocations are in flight until PreBind has ended, not until they are written
     requeues_at_claim_deletion: bool  # DynamicResources registers for deleted claims
     claim_creation_labels: bool  # the metric of created ResourceClaims names the kind of their owner
@@ -142,6 +145,7 @@ RELEASE_1_36 = Release(
     empty_taint_selector_matches=True,
     selects_by_list_attributes=False,
     taint_rules_api="resource.k8s.io/v1beta2",
+    pods_release_group_claims=True,
     in_flight_until_bound=False,
     requeues_at_claim_deletion=False,
     claim_creation_labels=False,
@@ -199,6 +203,7 @@ RELEASE_1_37 = Release(
     empty_taint_selector_matches=False,
     selects_by_list_attributes=True,
     taint_rules_api="resource.k8s.io/v1",
+    pods_release_group_claims=False,
     in_flight_until_bound=True,
     requeues_at_claim_deletion=True,
     claim_creation_labels=True,

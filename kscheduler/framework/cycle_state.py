@@ -9,6 +9,9 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 T = TypeVar("T")
 
+# Under this key of what the members of a gang share: True if others of them had a node before they were planned.
+HAS_PLACED = "gang/has placed"
+
 
 class CycleState:
     """One pod's scratch space; a plugin writes under its own name and reads no other plugin's values.

@@ -43,7 +43,7 @@ class MemberwiseCycle(GangCycle):
             return None
         # 2. The plan.
         missing = max(tracked.missing, 1)
-        plan = self.planner.plan_each(members)
+        plan = self.planner.plan_each(members, has_placed=tracked.placed > 0)
         if plan.fault is not None:
             return self._end_with_fault(stand_in, plan, members, started)
         is_feasible = len(plan.placed) >= missing

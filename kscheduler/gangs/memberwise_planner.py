@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kscheduler.framework.algorithm import Rejection
-from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.cycle_state import HAS_PLACED, CycleState
 from kscheduler.gangs.planner import MOST_PODS, Failed, Plan, Planner
 from kscheduler.gangs.undo_log import UndoLog
 from kscheduler.queue.pod_info import QueuedPodInfo
@@ -22,12 +22,14 @@ class MemberwisePlan(Plan):
 
 
 class MemberwisePlanner(Planner):
-    def plan_each(self, members: Sequence[QueuedPodInfo]) -> MemberwisePlan:
-        """Try all members in order; only a fault ends the plan early.
+    def plan_each(self, members: Sequence[QueuedPodInfo], *, has_placed: bool = False) -> MemberwisePlan:
+        """Try all members in order; only a fault ends the plan early. `has_placed`: others had a node before.
 
         As after `plan`, what is placed is assumed. Evictions that have begun go on whatever becomes of the plan.
         """
         plan = MemberwisePlan(UndoLog(self.cache, self.nominations))
+        if has_placed:
+            plan.shared.write(HAS_PLACED, True)
         plan.placed.lift(members)  # kube-scheduler counts no nominations of pods in flight
         at, window = 0, MOST_PODS
         try:

@@ -16,7 +16,9 @@ from collections.abc import Callable
 from kscheduler.gangs.texts import NEVER_PREEMPTS, NO_PLACEMENTS, WAITS_FOR_MINIMUM, WAITS_FOR_ROOM
 from tests.parity.compare_gangs import gang_differences, gang_oracle
 from tests.parity.generate_composites import generate_composite
+from tests.parity.generate_gang_claims import GROUP_UID, generate_claiming_gang
 from tests.parity.generate_gangs import (
+    CLAIMS,
     COMPOSITES,
     EVICTING,
     NEWEST,
@@ -27,7 +29,7 @@ from tests.parity.generate_gangs import (
     generate_gang_with_policy,
     generate_placed_gang,
 )
-from tests.parity.oracle import Answer, Ganged
+from tests.parity.oracle import Answer, ClaimWrites, Ganged
 from tests.support.releases import CHOSEN
 from tests.support.seeds import first_seed
 
@@ -78,10 +80,26 @@ WITH_COMPOSITES = (
     "a composite group in one domain",
     "a composite group is evicted whole",
 )
+WITH_CLAIMS = (
+    "held back",
+    "scheduled whole",
+    "beside bound members",
+    "pods are evicted",
+    "claims are written",
+    "a claim is reserved for the group",
+    "a claim is reserved for pods",
+    "several pods share a claim",
+    "a claim is deallocated",
+    "a reservation for the group is taken back",
+    "a reservation for a pod is taken back",
+    "a claim cannot be used on a node",
+    "the devices are too few",
+)
 OF_GATES: dict[tuple[str, ...], tuple[str, ...]] = {
     PLACEMENTS: WITH_PLACEMENTS,
     POLICIES: WITH_POLICIES,
     COMPOSITES: WITH_COMPOSITES,
+    CLAIMS: WITH_CLAIMS,
 }
 REJECTED_BESIDE = ("pod group is unschedulable, minCount", "pod group is unschedulable, waiting for minCount")
 
@@ -148,10 +166,29 @@ class GangCoverage:
             and any("schedulingConstraints" in group["spec"] for group in case.composites),
             "a composite group is evicted whole": _is_tree_evicted(case, set(found.ended or ())),
         }
+        if case.has_claims:
+            met |= _of_claims(found, texts)
         self.met.update(name for name, is_met in met.items() if is_met)
 
     def missing(self) -> list[str]:
         return [name for name in self.expected if not self.met[name]]
+
+
+def _of_claims(found: Ganged, texts: list[str]) -> dict[str, bool]:
+    writes = found.claims or ClaimWrites()
+    users = [set(each.reserved_for or ()) for each in writes.written.values()]
+    released = [each.rpartition(" ")[2] for each in writes.released or ()]
+    return {
+        "claims are written": bool(writes.written),
+        "a claim is reserved for the group": any(GROUP_UID in each for each in users),
+        "a claim is reserved for pods": any(each - {GROUP_UID, "another"} for each in users),
+        "several pods share a claim": any(len(each - {GROUP_UID, "another"}) > 1 for each in users),
+        "a claim is deallocated": bool(writes.deallocated),
+        "a reservation for the group is taken back": GROUP_UID in released,
+        "a reservation for a pod is taken back": any(uid != GROUP_UID for uid in released),
+        "a claim cannot be used on a node": any("resourceclaim not available on the node" in text for text in texts),
+        "the devices are too few": any("cannot allocate all claims" in text for text in texts),
+    }
 
 
 def _first(found: Ganged) -> dict[str, list[str]]:
@@ -186,17 +223,23 @@ def main() -> int:
     only.add_argument("--placements", action="store_true", help="groups ask for one domain of nodes, with 1.37")
     only.add_argument("--composites", action="store_true", help="groups are in trees of composite groups, with 1.37")
     only.add_argument("--policies", action="store_true", help="groups state a preemption policy, with 1.37")
+    only.add_argument("--claims", action="store_true", help="groups and their pods have claims")
     asked = parser.parse_args()
     logging.disable(logging.ERROR)  # of faults that kube-scheduler has, too
     seeds = range(asked.seed, asked.seed + asked.cases)
-    more_gates = (
-        PLACEMENTS if asked.placements else POLICIES if asked.policies else COMPOSITES if asked.composites else ()
-    )
-    if more_gates:
+    asked_for = {
+        PLACEMENTS: asked.placements,
+        POLICIES: asked.policies,
+        COMPOSITES: asked.composites,
+        CLAIMS: asked.claims,
+    }
+    more_gates = next((gates for gates, is_asked in asked_for.items() if is_asked), ())
+    if more_gates in GENERATORS:
         asked.release = NEWEST
         cases = (GENERATORS[more_gates](seed, asked.evicting) for seed in seeds)
     else:
-        cases = (generate_gang(seed, asked.evicting, asked.release) for seed in seeds)
+        generate = generate_claiming_gang if asked.claims else generate_gang
+        cases = (generate(seed, asked.evicting, asked.release) for seed in seeds)
     oracle = gang_oracle(asked.release, more_gates)
     coverage = GangCoverage(asked.release, more_gates)
     different, began = 0, time.monotonic()

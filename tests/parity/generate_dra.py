@@ -105,7 +105,7 @@ class _Claims:
         self._nodes = nodes
         self._classes = classes(rng)
         _back(rng, self._classes)
-        self._slices = slices(rng) if often(rng, 0.3) else _slices_of(rng, nodes)
+        self._slices = slices(rng) if often(rng, 0.3) else slices_of(rng, nodes)
         self._class_names = asked_for(self._classes, self._slices)
         self._rules = taint_rules(rng)
         self._claims: dict[tuple[str, str], Object] = {}  # (namespace, name) -> claim
@@ -339,7 +339,7 @@ def _back(rng: random.Random, of_classes: list[Object]) -> None:
         each["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:0{rng.randint(0, 1)}Z"
 
 
-def _slices_of(rng: random.Random, nodes: Sequence[str]) -> list[Object]:
+def slices_of(rng: random.Random, nodes: Sequence[str]) -> list[Object]:
     """Pools of most nodes, and perhaps one of no node in particular."""
     names = [f"s{number:03}" for number in range(200)]
     rng.shuffle(names)

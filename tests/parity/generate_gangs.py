@@ -23,9 +23,10 @@ from tests.parity.words import HOSTNAME, NAMESPACES, REGION, ZONE, often, pick
 GANG = "gang"  # the mode
 NEWEST = "1.37"
 GATES = {"1.36": {"GenericWorkload": True, "GangScheduling": True}, "1.37": {"GenericWorkload": True}}
-# Gates of the newest release that some cases have on as well.
+# Gates that some cases have on as well; all but the last are of the newest release.
 PLACEMENTS, POLICIES = ("TopologyAwareWorkloadScheduling",), ("PodGroupPreemptionPolicy",)
 COMPOSITES = (*PLACEMENTS, "CompositePodGroup")
+CLAIMS = ("DRAWorkloadResourceClaims",)
 CONDITIONS = {"1.36": "PodGroupScheduled", "1.37": "PodGroupInitiallyScheduled"}
 NAME = "train"
 CONFIGURATIONS = 50  # that cases take turns with, since reading one takes longer than a decision
@@ -44,6 +45,10 @@ class GangCase(Case):
     @property
     def gates(self) -> dict[str, bool]:
         return gates_of(self.release, self.more_gates)
+
+    @property
+    def has_claims(self) -> bool:
+        return self.more_gates == CLAIMS
 
     def request(self) -> bytes:
         asked = {"mode": self.mode, "config": json.dumps(self.config), "cluster": self.cluster}

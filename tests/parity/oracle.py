@@ -121,6 +121,21 @@ class GroupCondition(msgspec.Struct, rename="camel"):
     observed_generation: int = 0
 
 
+class WrittenClaim(msgspec.Struct, rename="camel"):
+    """What PreBind writes to a claim."""
+
+    allocation: dict[str, Any]  # as JSON
+    reserved_for: list[str] | None = None  # uids, some more than once
+
+
+class ClaimWrites(msgspec.Struct, rename="camel"):
+    """What is written to claims while a group is decided and bound; claims are namespace/name."""
+
+    written: dict[str, WrittenClaim] = {}
+    deallocated: list[str] | None = None  # as often as it is written
+    released: list[str] | None = None  # the claim, and the uid that it is not reserved for any more
+
+
 class Ganged(msgspec.Struct, rename="camel", kw_only=True):
     """What became of the pending pods of one group in one attempt."""
 
@@ -135,6 +150,7 @@ class Ganged(msgspec.Struct, rename="camel", kw_only=True):
     ended: list[str] | None = None  # uids of the pods that are evicted for the group, in that order
     condition: GroupCondition | None = None
     conditions: dict[str, GroupCondition] | None = None  # of a composite group, by the name of the PodGroup
+    claims: ClaimWrites | None = None
 
 
 class Answer(msgspec.Struct, rename="camel", kw_only=True):

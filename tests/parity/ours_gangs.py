@@ -34,6 +34,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAULT_PREEMPTION
+from kscheduler.framework.plugins.dynamicresources.plugin import DynamicResources
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status
@@ -63,10 +64,12 @@ from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from tests.cycle.bench import Events
 from tests.parity.detours import read_node, read_pod
+from tests.parity.detours_devices import inform_about_devices, mislead_about_devices
 from tests.parity.generate_gangs import PLACEMENTS, GangCase
-from tests.parity.oracle import Ganged, GroupCondition, Member
+from tests.parity.oracle import ClaimWrites, Ganged, GroupCondition, Member
 from tests.parity.ours import fill_around
-from tests.parity.ours_devices import NotedClaimWrites, Ticks
+from tests.parity.ours_claim_writes import NotedGroupWrites, overlook_nodes, write_claims
+from tests.parity.ours_devices import Ticks
 from tests.parity.ours_preemption import NotedEvictions
 from tests.support.checks import check_cache
 from tests.support.clocks import ManualClock
@@ -104,6 +107,7 @@ class _World:
         self.clock = ManualClock(now=100.0)
         self._cache, self._nominations = Cache(), Nominations()
         nominations, self._evictions = self._nominations, _LateEvictions()
+        self._claims = NotedGroupWrites()
         ties = _TieBreaker({**again, **taken})
         frameworks: dict[str, Framework] = {}
         handle = Handle(
@@ -113,17 +117,21 @@ class _World:
             nominations=nominations,
             evictions=self._evictions,
             devices=Devices(self._release),
-            claims=NotedClaimWrites(),
+            claims=self._claims,
             stopwatch=Ticks(),
             release=self._release,
         )
         fill_around(handle, case.cluster)
+        self._handle, self._frameworks = handle, frameworks
         for budget in case.cluster.get("podDisruptionBudgets", ()):
             handle.budgets.set(convert_object(budget, PodDisruptionBudget))
         for profile in config.profiles:
             points = build(profile, handle)
             scorers = [(plugin, SCALE * weight) for plugin, weight in points.get("score", ())]
             points["score"] = [*scorers, (ties, 1)]
+            for plugin, _ in points.get("preFilter", ()):
+                if isinstance(plugin, DynamicResources) and self._release.pods_release_group_claims:
+                    overlook_nodes(plugin)
             frameworks[profile.scheduler_name] = Framework(
                 profile.scheduler_name,
                 points,
@@ -230,6 +238,8 @@ class _World:
 
     def decide(self) -> Ganged:
         case, queue = self._case, self._queue
+        if case.has_claims:
+            self._show_claims()
         for node in case.cluster.get("nodes", ()):
             self._cache.set_node(read_node(node))
         for pod in case.cluster.get("pods", ()):
@@ -258,7 +268,8 @@ class _World:
             info = read_pod(document, self._release)
             self._watched[info.key] = info.pod
             self._evictions.show(info.pod)
-            if self._release.nominates_gated or not info.pod.spec.scheduling_gates:
+            profile = self._frameworks.get(info.pod.spec.scheduler_name)
+            if self._release.nominates_gated or profile is None or profile.run_pre_enqueue(info) is None:
                 self._nominations.nominate(info, None)
             queue.add(info, self.clock.now())
         before = len(self._registry.members)
@@ -269,6 +280,7 @@ class _World:
         check_cache(self._cache)
         self._evictions.finish()
         self._found.ended = self._evictions.ended_pods
+        self._found.claims = ClaimWrites(self._claims.written, self._claims.deallocated, self._claims.released)
         asyncio.run(self._write())
         conditions = {
             name: GroupCondition(each.type, each.status, each.reason, each.message, each.observed_generation or 0)
@@ -280,11 +292,22 @@ class _World:
             self._found.condition = next(iter(conditions.values()), None)
         return self._found
 
+    def _show_claims(self) -> None:
+        devices, detours = self._handle.devices, random.Random(self._case.seed)
+        mislead_about_devices(devices, self._case.cluster, self._release, detours)
+        inform_about_devices(devices, self._case.cluster, self._release, detours)
+        for document in self._case.pod_groups:
+            group = convert_object(document, PodGroup)
+            devices.groups[group.key] = group
+
     async def _write(self) -> None:
         await self._statuses._write_all()
 
     def _dispatch(self, cycle: BindingCycle) -> None:
         self._found.pods[cycle.pod.pod.metadata.name] = Member(cycle.node_name)
+        if self._case.has_claims:
+            status = write_claims(cycle)
+            assert status is None, f"no write fails: {status}"
 
 
 class _Chooser:

@@ -1,8 +1,8 @@
 """Generated groups: a real kube-scheduler with the gates of pod groups and this program decide alike.
 
 Of each pod the node or the text of its failure is compared, and the order in which failures are reported; of the group
-whether it is tried, its condition, and who is evicted for it. KSCHEDULER_PARITY_GANGS says how many groups are tried
-with each release.
+whether it is tried, its condition, and who is evicted for it; of claims what is written to them.
+KSCHEDULER_PARITY_GANGS says how many groups are tried with each release.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import pytest
 from tests.parity.compare_gangs import gang_differences, gang_oracle
 from tests.parity.coverage_gangs import GangCoverage
 from tests.parity.generate_composites import generate_composite
+from tests.parity.generate_gang_claims import generate_claiming_gang
 from tests.parity.generate_gangs import (
+    CLAIMS,
     COMPOSITES,
     NEWEST,
     PLACEMENTS,
@@ -76,6 +78,14 @@ def test_composite_groups_are_decided_as_by_kube_scheduler() -> None:
     running = gang_oracle(NEWEST, COMPOSITES)
     cases = (generate_composite(seed) for seed in [*FIXED_SEEDS, *SEEDS])
     try_all(running, cases, gang_differences, GangCoverage(NEWEST, COMPOSITES))
+    running.close()
+
+
+def test_groups_with_claims_are_decided_as_by_kube_scheduler(oracle: tuple[str, GangOracle]) -> None:
+    release, _ = oracle
+    running = gang_oracle(release, CLAIMS)
+    cases = (generate_claiming_gang(seed, release=release) for seed in [*FIXED_SEEDS, *SEEDS])
+    try_all(running, cases, gang_differences, GangCoverage(release, CLAIMS))
     running.close()
 
 

@@ -76,6 +76,7 @@ class Fitting:
         with self._away.without(placed.queued.pod_info, placed.node_name):
             return self._is_feasible(placed)
 
-    @staticmethod
-    def _is_feasible(placed: Placed) -> bool:
-        return placed.framework.algorithm.fits_on(CycleState(), placed.queued.pod_info, placed.node_name)
+    def _is_feasible(self, placed: Placed) -> bool:
+        state = CycleState()
+        state.group = self._plan.shared  # the claims that it has in flight are its own
+        return placed.framework.algorithm.fits_on(state, placed.queued.pod_info, placed.node_name)

@@ -7,8 +7,9 @@ import random
 import hypothesis.strategies as st
 import pytest
 from hypothesis import event, given, settings
+from msgspec.structs import replace
 
-from kscheduler.api.objects import LabelSelector, TopologySpreadConstraint
+from kscheduler.api.objects import LabelSelector, PodResourceClaim, TopologySpreadConstraint
 from kscheduler.api.pod_groups import POD_GROUP_LABEL
 from kscheduler.framework.status import Code
 from kscheduler.gangs.gang import Disruption
@@ -17,7 +18,9 @@ from kscheduler.gangs.stand_in import face_of
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing.wrappers import make_pod
+from tests.devices.building import devices, make_class, make_slice
 from tests.framework.plugins.defaultpreemption.fakes import budget
+from tests.framework.plugins.dynamicresources.bench import claim
 from tests.gangs.builders import key_of
 from tests.gangs.preemption.bench import HIGH, Cluster, low
 from tests.support.checks import check_cache
@@ -49,6 +52,26 @@ def test_all_members_are_planned_and_not_only_the_minimum() -> None:
     status, nominations = answer
     assert status.reasons == ("pod group preemption: found a placement for podgroup, preempting 3 victims",)
     assert len(nominations) == 3
+
+
+def test_only_as_many_pods_are_evicted_as_members_with_claims_need() -> None:
+    cluster = Cluster(1)
+    known = cluster.handle.devices
+    known.set_class(make_class())
+    known.set_slice(make_slice("s0", devices("g0", "g1"), node_name="n0"))
+    for name in ("own", "shared"):
+        known.set_claim(claim(name))
+    for i in range(2):
+        cluster.place(low(f"low-{i}", priority=i + 1), "n0")
+    cluster.set_gang("train", 2, priority=HIGH)
+    members = cluster.members(2, make_pod("x").req(cpu=1).priority(HIGH))
+    for queued, names in zip(members, (["own", "shared"], ["shared"]), strict=True):
+        spec = replace(queued.pod_info.pod.spec, resource_claims=[PodResourceClaim(each, each) for each in names])
+        queued.pod_info = PodInfo(replace(queued.pod_info.pod, spec=spec))
+    answer = preempt(cluster, members, 2, HIGH)
+    assert not isinstance(answer, InVain)
+    assert cluster.executor.victims == ("low-0",)
+    assert not known.in_flight
 
 
 def test_an_earlier_preemption_is_waited_for_with_the_nominations_of_the_pods_statuses() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import Protocol
 
@@ -123,9 +123,10 @@ def consumers_of(pod: Pod, groups: Mapping[str, PodGroup]) -> list[ResourceClaim
     ]
 
 
-def claims_of_group(group: PodGroup, known: Claims) -> list[ResourceClaim]:
-    """Return the claims that a PodGroup names, and those that were made for it. Raises NotReady if one is not there."""
-    found: list[ResourceClaim] = []
+def claims_of_group(group: PodGroup, known: Claims) -> Iterator[ResourceClaim]:
+    """Yield the claims that a PodGroup names, and those that were made for it, in order. Raises NotReady at one that is
+    not there.
+    """
     made = {each.name: each.resource_claim_name for each in group.status.resource_claim_statuses or ()}
     for entry in group.spec.resource_claims or ():
         name = entry.resource_claim_name
@@ -142,8 +143,7 @@ def claims_of_group(group: PodGroup, known: Claims) -> list[ResourceClaim]:
         owners = claim.metadata.owner_references or ()
         is_made_for = any(each.controller and each.uid == group.metadata.uid for each in owners)
         if entry.resource_claim_name is not None or is_made_for:
-            found.append(claim)
-    return found
+            yield claim
 
 
 def reference(pod: Pod) -> ResourceClaimConsumerReference:

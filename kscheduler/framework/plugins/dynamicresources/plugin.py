@@ -18,12 +18,13 @@ from kscheduler._fast import FEASIBLE, Scores, Verdicts, clear_raw, normalize, r
 from kscheduler.api.devices import FINALIZER, AllocationResult, ResourceClaim
 from kscheduler.api.labels import NodeTerm, compile_node_selector_term
 from kscheduler.api.objects import ContainerExtendedResourceRequest, NodeSelector, Pod
+from kscheduler.api.pod_groups import PodGroup
 from kscheduler.cel.selectors import selectors_for
 from kscheduler.devices.allocator import AllocationError, Allocator, PoolError, SearchStopped
 from kscheduler.devices.selection import Selectors
 from kscheduler.errors import DecodeError, InternalError
 from kscheduler.framework.class_draft import ClassDraft, Source
-from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.cycle_state import HAS_PLACED, CycleState
 from kscheduler.framework.events import ONE_GROUP, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.faults import CycleFault, running
 from kscheduler.framework.interface import Handle, PostFilterResult, PreFilterResult, PreparedClaims
@@ -96,6 +97,7 @@ class DynamicResources:
         self._handle = handle
         self._devices = handle.devices
         self._release = handle.release
+        self._releases_by_pod = handle.release.pods_release_group_claims and handle.devices.accepts_groups
         self._nothing_to_deallocate = _unschedulable(handle.release.no_claims_reason)
         self._binding = ClaimBinding(handle, profile, timeouts)
         self._hints = hints.ClaimHints(handle.devices)
@@ -463,11 +465,33 @@ class DynamicResources:
         if cycle is None or not cycle.claims:
             return None, self._nothing_to_deallocate
         taken_back = self._take_one_back(cycle, pod)
+        if taken_back is None and state.group is not None and self._releases_by_pod:
+            taken_back = self._release_for_pod(pod.pod, state.group)
         return None, _unschedulable(self._release.claims_kept_reason) if taken_back is None else taken_back
 
     def _take_one_back(self, cycle: PodClaims, pod: PodInfo) -> Status | None:
         """Begin to deallocate or delete one of the pod's claims. Returns the status that says so; None if none is."""
-        # 1. Deallocate one claim that some node could not use, chosen at random: there is no better way to choose.
+        # 1. Deallocate one claim that some node could not use.
+        claim = self._unusable(cycle, pod)
+        if claim is not None:
+            self._binding.deallocate(claim)
+            return unschedulable("deallocation of ResourceClaim completed")
+        # 2. Delete the claim for extended resources that an earlier attempt has left.
+        return unschedulable("deletion of ResourceClaim completed") if self._delete_stale(cycle) else None
+
+    def _delete_stale(self, cycle: PodClaims) -> bool:
+        """Begin to delete a claim for extended resources that an earlier attempt has left. Returns whether there is."""
+        special = cycle.special
+        if special is None or is_special(special):
+            return False
+        self._binding.begin_deletion(special)
+        return True
+
+    def _unusable(self, cycle: PodClaims, pod: PodInfo) -> ResourceClaim | None:
+        """Return a claim that some node could not use and nobody else has; None if there is none.
+
+        It is chosen at random: there is no better way to choose.
+        """
         positions = sorted(cycle.unavailable)
         self._handle.rng.shuffle(positions)
         for position in positions:
@@ -478,13 +502,7 @@ class DynamicResources:
                 continue
             reserved = claim.status.reserved_for or []
             if not reserved or [each.uid for each in reserved] == [pod.uid]:
-                self._binding.deallocate(claim)
-                return unschedulable("deallocation of ResourceClaim completed")
-        # 2. Delete the claim for extended resources that an earlier attempt has left.
-        special = cycle.special
-        if special is not None and not is_special(special):
-            self._binding.begin_deletion(special)
-            return unschedulable("deletion of ResourceClaim completed")
+                return claim
         return None
 
     def release_claims(self, shared: CycleState, pods: Sequence[PodInfo], *, has_placed: bool) -> Status | None:
@@ -505,10 +523,14 @@ class DynamicResources:
                 continue
             places = {place for place in cycle.unavailable if cycle.claims[place].metadata.uid in taken}
             cycle.unavailable -= places
-            before = set(cycle.unavailable)
-            if not places and self._take_one_back(cycle, pod) is None:
+            if places:
+                continue
+            claim = self._unusable(cycle, pod)
+            if claim is not None:
+                taken.add(claim.metadata.uid)
+                self._binding.deallocate(claim)
+            elif not self._delete_stale(cycle):
                 keeps = True
-            taken.update(cycle.claims[place].metadata.uid for place in before)
         # 2. The group's.
         if not keeps or has_placed or not pods:
             return None
@@ -531,14 +553,24 @@ class DynamicResources:
             self._binding.deallocate(self._handle.rng.choice(list(unusable.values())))
             return unschedulable("deallocation of PodGroup ResourceClaim completed")
         # 2. Else let another group use one that is reserved for this one.
+        return self._release_reservation(pod, group)
+
+    def _release_for_pod(self, pod: Pod, shared: CycleState) -> Status | None:
+        """Do the same at PostFilter of one pod of the group, but deallocate nothing. `shared`: by the group's pods."""
+        name = group_name(pod)
+        if name is None or shared.get(HAS_PLACED, bool):
+            return None
+        group = self._devices.groups.get(f"{pod.metadata.namespace}/{name}")
+        return None if group is None else self._release_reservation(pod, group)
+
+    def _release_reservation(self, pod: Pod, group: PodGroup) -> Status | None:
         try:
-            claims = claims_of_group(group, self._devices)
+            for claim in claims_of_group(group, self._devices):
+                if claim.status.allocation is not None and is_reserved_for(claim, pod, or_group=True):
+                    self._binding.begin_release(claim, group.metadata.uid)
+                    return unresolvable("ResourceClaim unreserved for PodGroup")
         except NotReady as missing:
             return error_status(str(missing))
-        for claim in claims:
-            if claim.status.allocation is not None and is_reserved_for(claim, pod, or_group=True):
-                self._binding.begin_release(claim, group.metadata.uid)
-                return unresolvable("ResourceClaim unreserved for PodGroup")
         return None
 
     # --- score ---

@@ -9,7 +9,7 @@ from kscheduler.api.devices import ResourceClaim, ResourceClaimConsumerReference
 from kscheduler.api.objects import ObjectMeta, OwnerReference, PodResourceClaim, PodSchedulingGroup
 from kscheduler.api.pod_groups import PodGroup, PodGroupResourceClaim, PodGroupSpec
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
-from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.cycle_state import HAS_PLACED, CycleState
 from kscheduler.framework.plugins.dynamicresources.claims import consumers_of, is_reserved_for
 from kscheduler.framework.status import Code
 from kscheduler.snapshot.pod_info import PodInfo
@@ -272,3 +272,57 @@ def test_without_the_gate_nothing_is_taken_back() -> None:
     bench = Bench(RELEASE_1_37)
     bench.add(claim("c", allocation=allocation(zone="nowhere"), reserved_for=[OF_GROUP]))
     assert bench.plugin.release_claims(CycleState(), [member(pod_with("c"))], has_placed=False) is None
+
+
+def test_a_claim_that_one_member_frees_does_not_keep_others_from_freeing_the_groups() -> None:
+    rejected = Rejected(OF_GROUP)
+    bench = rejected.bench
+    bench.add(claim("own", allocation=allocation("n1/g0", zone="nowhere")))
+    first = member(pod_with("own", "c", name="first"))
+    state, _ = bench.pre_filter(first, rejected.shared)
+    bench.filter_all(state, first)
+    assert rejected.release() == DEALLOCATED
+    assert bench.writes.claims["default/own"].status.allocation is None
+    assert rejected.claim.status.allocation is None
+
+
+class RejectedAlone:
+    """A pod of a group of 1.36 with the claim `c`, which is reserved for the group, and its own cycle."""
+
+    def __init__(self, release: Release = RELEASE_1_36, *, has_placed: bool = False) -> None:
+        self.bench = Bench(release.with_gates(GATES))
+        self.bench.add(claim("c", allocation=allocation(zone="nowhere"), reserved_for=[OF_GROUP]))
+        self.bench.devices.groups["default/train"] = group(NAMED)
+        self.pod = member(pod_with("c"))
+        shared = CycleState()
+        if has_placed:
+            shared.write(HAS_PLACED, True)
+        self.state, _ = self.bench.pre_filter(self.pod, shared)
+        self.bench.filter_all(self.state, self.pod)
+
+    def post_filter(self) -> str:
+        _, status = self.bench.plugin.post_filter(self.state, self.pod, {})
+        self.bench.writes.run_background()
+        return "" if status is None else status.message
+
+    @property
+    def users(self) -> list[str]:
+        return [each.uid for each in self.bench.writes.claims["default/c"].status.reserved_for or ()]
+
+
+def test_in_1_36_a_pod_takes_back_what_is_reserved_for_its_group() -> None:
+    rejected = RejectedAlone()
+    assert rejected.post_filter() == "ResourceClaim unreserved for PodGroup"
+    assert rejected.users == []
+
+
+def test_in_1_36_it_leaves_that_to_members_on_nodes() -> None:
+    rejected = RejectedAlone(has_placed=True)
+    assert rejected.post_filter() == "still not schedulable"
+    assert rejected.users == ["uid-train"]
+
+
+def test_in_1_37_only_the_group_takes_it_back() -> None:
+    rejected = RejectedAlone(RELEASE_1_37)
+    assert rejected.post_filter() == ""
+    assert rejected.users == ["uid-train"]

@@ -24,6 +24,7 @@ type ganged struct {
 	Failed    []string              `json:"failed"` // names in the order in which they were reported
 	Ended     []string              `json:"ended"`  // uids of the pods that are evicted for the group, in that order
 	Condition *groupCondition       `json:"condition,omitempty"`
+	Claims    *claimWrites          `json:"claims,omitempty"`
 	// Of a composite group: the conditions that are written, by the name of the PodGroup.
 	Conditions map[string]*groupCondition `json:"conditions,omitempty"`
 }

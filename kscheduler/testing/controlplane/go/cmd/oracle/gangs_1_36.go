@@ -36,7 +36,7 @@ func (w *world) gang(asked *request) (*ganged, error) {
 		bound <- binding
 		return true, binding, nil
 	})
-	found := &ganged{Pods: map[string]member{}}
+	found := &ganged{Pods: map[string]member{}, Claims: watchClaims(client)}
 	var order []string
 	w.scheduler.FailureHandler = func(_ context.Context, _ framework.Framework, info *framework.QueuedPodInfo,
 		why *fwk.Status, nominating *fwk.NominatingInfo, _ time.Time) {
