@@ -119,6 +119,7 @@ class ResourceSliceSpec(APIStruct, frozen=True):
     per_device_node_selection: bool | None = None
     devices: list[Device] | None = None
     shared_counters: list[CounterSet] | None = None
+    skip_node_operations: list[str] | None = None  # what kubelets need not do for these devices
 
 
 class ResourceSlice(APIObject, frozen=True):
@@ -245,6 +246,7 @@ class DeviceRequestAllocationResult(APIStruct, frozen=True):
     binding_failure_conditions: list[str] | None = None
     share_id: str | None = msgspec.field(default=None, name="shareID")
     consumed_capacity: QuantityMap | None = None
+    skip_node_operations: list[str] | None = None
 
 
 class DeviceAllocationConfiguration(APIStruct, frozen=True):

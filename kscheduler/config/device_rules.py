@@ -13,6 +13,7 @@ class DeviceRules:
     counter_slices_concern_all_nodes: bool = False  # else they are looked for when a node's pool lacks slices
     counters_by_pool_name: bool = False  # pools of different drivers with one name share counters
     ignores_compatibility_groups: bool = False  # else slices that use them are left out, their pools incomplete
+    has_optional_node_operations: bool = True  # slices may name node operations that kubelets are to skip
     # Requests and constraints.
     refuses_derived_attributes: bool = True  # else the field does not exist
     limit_counts_whole_claims: bool = False  # the limit of results is checked, and named, by claim, not by request
@@ -34,6 +35,7 @@ DEVICE_RULES_1_36 = DeviceRules(
     counter_slices_concern_all_nodes=True,
     counters_by_pool_name=True,
     ignores_compatibility_groups=True,
+    has_optional_node_operations=False,
     refuses_derived_attributes=False,
     limit_counts_whole_claims=True,
     all_leaves_out_used_up=True,

@@ -26,6 +26,8 @@ SWITCHABLE_1_37: Final = frozenset(
     | {
         "CompositePodGroup",
         "DRADeviceCompatibilityGroups",
+        "DRAFractionalCapacityRange",
+        "DRAOptionalNodeOperations",
         "PodGroupPreemptionPolicy",
         "TopologyAwareWorkloadScheduling",
     }

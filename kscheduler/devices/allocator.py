@@ -212,6 +212,7 @@ class Allocator:
                 [variants[alternatives.get((i, r), 0)].variant for r, variants in enumerate(wants[i].requests)],
                 node.metadata.name,
                 has_binding_conditions=self._features.binding_conditions,
+                has_skipped_operations=self._features.optional_node_operations,
                 repeats_claim_configs=self._features.rules.repeats_claim_configs,
             )
             for i, claim in enumerate(claims)

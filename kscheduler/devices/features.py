@@ -19,12 +19,18 @@ class Features:
     compatibility_groups: bool
     consumable_capacity: bool
     list_attributes: bool
+    optional_node_operations: bool
+    # Devices that need DRAOptionalNodeOperations are left out where the gate or the node lacks it. With the gate off
+    # and no other of the newest gates on, kube-scheduler does not look at that.
+    heeds_node_operations: bool
     partitionable_devices: bool
     taints: bool
 
     @staticmethod
     def of(release: Release) -> Features:
         fractional = release.has("DRAFractionalCapacityRange")
+        optional_node_operations = release.has("DRAOptionalNodeOperations")
+        list_attributes, groups = release.has("DRAListTypeAttributes"), release.has("DRADeviceCompatibilityGroups")
         return Features(
             rules=release.devices,
             capacity_rules=CapacityRules.of(release.devices, fractional=fractional),
@@ -33,9 +39,13 @@ class Features:
             binding_conditions=(
                 release.has("DRADeviceBindingConditions") and release.has("DRAResourceClaimDeviceStatus")
             ),
-            compatibility_groups=release.has("DRADeviceCompatibilityGroups"),
+            compatibility_groups=groups,
             consumable_capacity=release.has("DRAConsumableCapacity"),
-            list_attributes=release.has("DRAListTypeAttributes"),
+            list_attributes=list_attributes,
+            optional_node_operations=optional_node_operations,
+            heeds_node_operations=(
+                release.devices.has_optional_node_operations and (optional_node_operations or list_attributes or groups)
+            ),
             partitionable_devices=release.has("DRAPartitionableDevices"),
             taints=release.has("DRADeviceTaints"),
         )

@@ -73,10 +73,12 @@ class DeviceMatcher:
         return True
 
     def _is_peculiar(self, device: ParsedDevice) -> bool:
-        """Return whether a device depends on the node, can be shared, or has a capacity with a request policy."""
-        if device.target is not None:
+        """Return whether only the search can tell: it depends on the node, is shared, or has a policy of capacity."""
+        features = self._features
+        depends_on_node = device.slice.skips_operations and features.heeds_node_operations
+        if depends_on_node or device.target is not None:
             return True
-        if not self._features.consumable_capacity:
+        if not features.consumable_capacity:
             return False
         if device.allows_multiple:
             return True

@@ -28,19 +28,29 @@ def make_allocation(
     node_name: str,
     *,
     has_binding_conditions: bool,
+    has_skipped_operations: bool,
     repeats_claim_configs: bool,
 ) -> AllocationResult:
     """Return the allocation of a claim. `variants`: those that were chosen for its requests, in their order."""
     return AllocationResult(
         devices=DeviceAllocationResult(
-            results=[_result(choice, has_binding_conditions=has_binding_conditions) for choice in chosen],
+            results=[
+                _result(
+                    choice,
+                    has_binding_conditions=has_binding_conditions,
+                    has_skipped_operations=has_skipped_operations,
+                )
+                for choice in chosen
+            ],
             config=configs_of(claim, variants, repeats_claim_configs=repeats_claim_configs),
         ),
         node_selector=_node_selector(claim, chosen, node_name),
     )
 
 
-def _result(choice: Choice, *, has_binding_conditions: bool) -> DeviceRequestAllocationResult:
+def _result(
+    choice: Choice, *, has_binding_conditions: bool, has_skipped_operations: bool
+) -> DeviceRequestAllocationResult:
     driver, pool, name = choice.device.id
     device = choice.device.device
     return DeviceRequestAllocationResult(
@@ -54,6 +64,9 @@ def _result(choice: Choice, *, has_binding_conditions: bool) -> DeviceRequestAll
         binding_failure_conditions=device.binding_failure_conditions if has_binding_conditions else None,
         share_id=choice.share_id,
         consumed_capacity={name: str(amount) for name, amount in choice.consumed.items()} if choice.consumed else None,
+        skip_node_operations=(
+            choice.device.slice.published.spec.skip_node_operations if has_skipped_operations else None
+        ),
     )
 
 

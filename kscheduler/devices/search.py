@@ -30,7 +30,7 @@ from kscheduler.devices.pools import Pool
 from kscheduler.devices.requests import Variant
 from kscheduler.devices.selection import DeviceView, SelectorError, Selectors
 from kscheduler.devices.slice_index import NodePools
-from kscheduler.devices.slices import NO, UNKNOWN, YES, NodeTarget, ParsedDevice
+from kscheduler.devices.slices import NO, UNKNOWN, YES, NodeTarget, ParsedDevice, skips_operations
 from kscheduler.devices.taints import are_tolerated
 from kscheduler.errors import DecodeError
 
@@ -379,6 +379,8 @@ class Search:
         is_shared = self._features.consumable_capacity and device.allows_multiple
         if not (is_shared and variant.has_admin_access) and self._is_in_use(claim, variant, device.id):
             return None
+        if device.slice.skips_operations and not self._may_skip_operations():
+            return None
         if device.uses_counters and not self._features.partitionable_devices:
             return None
         choice = Choice(variant, device, is_marked=not is_shared)
@@ -404,6 +406,13 @@ class Search:
             self._chosen.setdefault(device.id, set()).add(claim)
         self.results[claim].append(choice)
         return choice
+
+    def _may_skip_operations(self) -> bool:
+        """Return whether the node can use devices for which its kubelet is to skip something."""
+        features = self._features
+        if not features.heeds_node_operations:
+            return True
+        return features.optional_node_operations and skips_operations(self._node)
 
     def _has_shares(self, device: DeviceID) -> bool:
         """Return whether a shared device is in use, so that its counters are charged already."""

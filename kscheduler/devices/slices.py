@@ -25,9 +25,16 @@ AttributeValue = tuple[str, str | int | bool]  # type, value: equal values of di
 UNKNOWN_VALUE: AttributeValue = ("", "")  # of a type that is not known here
 
 _MAX_EXPRESSIONS = 64  # of which a slice keeps the answers: more than the classes and claims for its devices use
+OPTIONAL_NODE_OPERATIONS = "DRAOptionalNodeOperations"  # a feature that nodes declare
+
 UNKNOWN, NO, YES = 0, 1, 2  # answers of a selector
 
 _NO_ATTRIBUTES: Mapping[str, DeviceAttribute] = {}
+
+
+def skips_operations(node: Node) -> bool:
+    """Return whether the node's kubelet can skip operations for devices, as a slice may ask."""
+    return OPTIONAL_NODE_OPERATIONS in (node.status.declared_features or ())
 
 
 class NodeTarget:
@@ -119,6 +126,7 @@ class ParsedDevice:
         self.is_plain = not (
             owner.published.spec.node_name is None
             or owner.is_per_device
+            or owner.skips_operations
             or self.allows_multiple
             or self.uses_counters
             or self.taints
@@ -207,6 +215,7 @@ class ParsedSlice:
         "order",
         "pool_id",
         "published",
+        "skips_operations",
         "slice_count",
         "target",
         "uses_compatibility_groups",
@@ -225,6 +234,7 @@ class ParsedSlice:
         self.is_per_device = bool(spec.per_device_node_selection)
         self.target = NodeTarget(spec.node_name, spec.all_nodes, spec.node_selector)
         self.has_counters = bool(spec.shared_counters)
+        self.skips_operations = bool(spec.skip_node_operations)
         self.uses_compatibility_groups = any(
             consumed.compatibility_groups
             for device in spec.devices or ()

@@ -47,6 +47,7 @@ FEATURES = (
     "search that went back",
     "attributes that are lists",
 )
+SKIPPED = "skipped node operations"
 GROUPS = "compatibility groups"  # which 1.36 does not know
 FAILURES = (
     "could not retrieve device class",
@@ -76,7 +77,9 @@ class Coverage:
 
     def add(self, case: DeviceCase, answer: DeviceAnswer) -> None:
         self.cases += 1
-        self.expected = (*FEATURES, GROUPS) if "DRADeviceCompatibilityGroups" in DEFAULTS[case.release] else FEATURES
+        self.expected = (
+            (*FEATURES, GROUPS, SKIPPED) if "DRADeviceCompatibilityGroups" in DEFAULTS[case.release] else FEATURES
+        )
         for position, (pod, of_nodes) in enumerate(zip(case.pending, answer.pods, strict=True)):
             if not all(map(is_compared, of_nodes)):
                 self.left_out += len(of_nodes)
@@ -193,6 +196,8 @@ def features_of_result(result: Object, device: Object, *, is_used: bool) -> Iter
         yield "admin access"
     if result.get("consumedCapacity"):
         yield "consumed capacity"
+    if result.get("skipNodeOperations"):
+        yield SKIPPED
     if result.get("bindingConditions"):
         yield "binding conditions"
     if device.get("consumesCounters"):

@@ -1,4 +1,5 @@
-"""Adds features to cases whose gates are off by default: attributes with several values, and compatibility groups.
+"""Adds features to cases whose gates are off by default: attributes with several values, compatibility groups,
+fractional ranges of capacity, and node operations that kubelets are to skip.
 
 Their draws are apart from those of the case, so that a case stays what it was without them.
 """
@@ -12,6 +13,7 @@ from tests.parity.devices.case import DeviceCase, Object
 from tests.parity.devices.gates import DEFAULTS
 from tests.parity.devices.words import ATTRIBUTES, GROUPS
 
+FRACTIONAL, SKIPPING = 0.3, 0.1  # how many cases of 1.37 have fractional ranges, and skipped operations
 LISTS, GROUPED = 0.15, 0.6  # how many cases have lists; how many of those with counters, compatibility groups
 
 _VALUES = {each.name: each.values for each in ATTRIBUTES}
@@ -26,6 +28,8 @@ def add_alpha_features(case: DeviceCase) -> None:
         listed = rng.sample(sorted(_VALUES), rng.choice((1, 2, 4)))
         for device in devices:
             _list_values(rng, device["attributes"], listed)
+    if "DRAOptionalNodeOperations" in DEFAULTS[case.release]:
+        _add_newest(case, random.Random(f"newest {case.seed}"))
     consumed = [each for device in devices for each in device.get("consumesCounters", ())]
     if consumed and "DRADeviceCompatibilityGroups" in DEFAULTS[case.release] and rng.random() < GROUPED:
         if rng.random() < 0.85:
@@ -34,6 +38,21 @@ def add_alpha_features(case: DeviceCase) -> None:
         for each in consumed:
             if rng.random() < grouped:
                 each["compatibilityGroups"] = rng.sample(GROUPS, rng.choice((1, 1, 2)))
+
+
+def _add_newest(case: DeviceCase, rng: random.Random) -> None:
+    """Add what came with 1.37."""
+    if rng.random() < FRACTIONAL:
+        _turn_on(case, "DRAFractionalCapacityRange")
+    if rng.random() < SKIPPING:
+        if rng.random() < 0.8:
+            _turn_on(case, "DRAOptionalNodeOperations")
+        for each in case.cluster["resourceSlices"]:
+            if rng.random() < 0.5:
+                each["spec"]["skipNodeOperations"] = ["NodePrepareResources", "NodeUnprepareResources"]
+        for node in case.cluster["nodes"]:
+            if rng.random() < 0.6:
+                node.setdefault("status", {})["declaredFeatures"] = ["DRAOptionalNodeOperations"]
 
 
 def _turn_on(case: DeviceCase, gate: str) -> None:

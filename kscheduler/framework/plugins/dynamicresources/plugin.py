@@ -22,6 +22,7 @@ from kscheduler.api.pod_groups import PodGroup
 from kscheduler.cel.selectors import selectors_for
 from kscheduler.devices.allocator import AllocationError, Allocator, PoolError, SearchStopped
 from kscheduler.devices.selection import Selectors
+from kscheduler.devices.slices import OPTIONAL_NODE_OPERATIONS, skips_operations
 from kscheduler.errors import DecodeError, InternalError
 from kscheduler.framework.class_draft import ClassDraft, Source
 from kscheduler.framework.cycle_state import HAS_PLACED, CycleState
@@ -119,6 +120,7 @@ class DynamicResources:
             self._selectors,
             draw_share_id=self._draw_share_id,
         )
+        self._heeds_operations = handle.release.devices.has_optional_node_operations
         self._in_flight = devices.in_flight
         self._filter_s = timeouts.filter_s if handle.release.has("DRASchedulerFilterTimeout") else 0.0
 
@@ -242,6 +244,11 @@ class DynamicResources:
         # 2. Can allocated claims be used here?
         unavailable = [position for position in range(len(cycle.claims)) if self._is_unavailable(cycle, position, node)]
         # 3. Can the others be allocated?
+        if self._heeds_operations and cycle.shared and not skips_operations(node.node):
+            for position, shared in cycle.shared.items():
+                if _skips_operations(shared):
+                    text = f"resource claim {cycle.claims[position].key} allocation requires {OPTIONAL_NODE_OPERATIONS}"
+                    return unresolvable(f"{text} feature on the node")
         results: list[AllocationResult] = []
         if cycle.allocator is not None:
             allocated = self._allocate(cycle.allocator, cycle, special, node)
@@ -319,6 +326,8 @@ class DynamicResources:
         """
         if cycle.has_special or (self._binding.awaits_conditions and conditions.has_conditions(cycle.claims)):
             return verdicts.feasible_rows()
+        if self._heeds_operations and any(_skips_operations(each.status.allocation) for each in cycle.claims):
+            return verdicts.feasible_rows()
         usable: list[set[int]] = []  # for each claim
         for terms in cycle.nodes:
             names = set[str]()
@@ -384,6 +393,8 @@ class DynamicResources:
     def _is_unavailable(self, cycle: PodClaims, position: int, node: NodeInfo) -> bool:
         terms, claim = cycle.nodes[position], cycle.claims[position]
         if terms is not None and not any(term.matches(node.labels, node.name) for term in terms):
+            return True
+        if self._heeds_operations and _skips_operations(claim.status.allocation) and not skips_operations(node.node):
             return True
         if claim.status.allocation is None or not self._binding.awaits_conditions:
             return False
@@ -760,6 +771,8 @@ class DynamicResources:
         """Prepare to place a pod whose claims are all allocated; None if they do not name one and the same node."""
         if self._binding.awaits_conditions and conditions.has_conditions(claims):
             return None
+        if self._heeds_operations and any(_skips_operations(each.status.allocation) for each in claims):
+            return None
         name = only_node(claims)
         node = None if name is None else self._handle.table.get(name)
         if node is None:
@@ -894,6 +907,13 @@ def _note_judged(outcomes: RowOutcomes, rows: Sequence[int], judgement: Judgemen
             outcomes.reject(row)
         elif row not in to_search:
             outcomes.accept(row, MAX_ALTERNATIVES - alternatives[row] if row in alternatives else 0)
+
+
+def _skips_operations(allocation: AllocationResult | None) -> bool:
+    """Return whether a kubelet is to skip an operation for a device of the allocation."""
+    if allocation is None:
+        return False
+    return any(each.skip_node_operations for each in allocation.devices.results or ())
 
 
 def _never() -> bool:

@@ -13,9 +13,10 @@ from kscheduler.api.devices import (
     ExactDeviceRequest,
     ResourceClaim,
 )
-from kscheduler.config.releases import Release
+from kscheduler.config.releases import RELEASE_1_37, Release
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Code
+from kscheduler.testing import make_node
 from tests.devices.building import (
     DRIVER,
     alternative,
@@ -372,3 +373,28 @@ def test_a_claim_that_vanished_since_cannot_be_reserved_where_the_release_looks_
         "internal error, couldn't signal allocation for claim c: look up assumed claim default/c, UID=uid-c: "
         'could not find ResourceClaim "default/c"'
     )
+
+
+# --- node operations that kubelets skip, in 1.37 ----------------------------------------------------------------
+
+
+def test_a_claim_whose_operations_are_skipped_is_used_where_the_kubelet_can_do_so() -> None:
+    bench = Bench(RELEASE_1_37)
+    bench.cache.set_node(make_node("n1").capacity(cpu="4").declared_feature("DRAOptionalNodeOperations").obj())
+    bench.add(claim("c", allocation=allocation(skip_node_operations=["*"])))
+    assert bench.filter(POD) == {"n0": NOT_THERE, "n1": ""}
+    assert bench.plugin.prepare_claims(POD) is None
+
+
+def test_in_a_gang_a_claim_in_flight_says_why_it_cannot_be_used_elsewhere() -> None:
+    bench = Bench(RELEASE_1_37.with_gates({"DRAOptionalNodeOperations": True}), gpus=0)
+    for name in ("n0", "n1"):
+        bench.publish(name, 1, skip_node_operations=["*"])
+    bench.cache.set_node(make_node("n0").capacity(cpu="4").declared_feature("DRAOptionalNodeOperations").obj())
+    bench.devices.set_slice(make_slice("n0", [device("g0")], pool="n0", all_nodes=True, skip_node_operations=["*"]))
+    bench.add(claim("c"))
+    gang = CycleState()
+    bench.reserved(POD, "n0", gang)
+    state, _ = bench.pre_filter(pod_with("c", name="other"), gang)
+    text = "resource claim default/c allocation requires DRAOptionalNodeOperations feature on the node"
+    assert bench.filter_all(state, POD) == {"n0": "", "n1": text}
