@@ -4,7 +4,8 @@
     python -m perf.claim_calls --load extended --nodes 500 --pods 500 --most 60
 
 Loads: each pod has a ResourceClaim made from a template; five pods share a claim, as in SchedulingWithResourceClaim; or
-each pod requests an extended resource that a class backs.
+each pod requests an extended resource that a class backs. Or claims from templates have selectors, alternatives, two
+devices of one model, or a partition of a device with counters.
 Counted is all that the scheduler does for a pod from the watch to the confirmed binding, with its claim's events and
 writes. The simulated apiserver and its controllers are left out. Time plays a small part in it: a burst may be decided
 in more or fewer batches, which changes the sum by a few per cent.
@@ -50,7 +51,35 @@ _CLASS_OF_RESOURCE = {
     "spec": {**_CLASS["spec"], "extendedResourceName": "example.com/gpu"},
 }
 _REQUEST = {"name": "gpu", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}
-_TEMPLATE = {"metadata": {"name": "one-gpu"}, "spec": {"spec": {"devices": {"requests": [_REQUEST]}}}}
+_MODEL = f'device.attributes["{DRIVER}"].model == "A100"'
+_MEMORY = f'device.capacity["{DRIVER}"].memory.compareTo(quantity("1Gi"))'
+
+
+def _exactly(count: int, *expressions: str) -> dict[str, Any]:
+    asked = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
+    return asked | {"selectors": [{"cel": {"expression": each}} for each in expressions]}
+
+
+# What each pod's claim asks for, where that is no single device of the class.
+_DEVICES: dict[str, dict[str, Any]] = {
+    "selecting": {"requests": [{"name": "gpu", "exactly": _exactly(1, _MODEL, f"{_MEMORY} >= 0")}]},
+    "alternatives": {
+        "requests": [
+            {
+                "name": "gpu",
+                "firstAvailable": [
+                    {"name": "larger", **_exactly(1, f"{_MEMORY} > 0")},
+                    {"name": "any", **_exactly(1)},
+                ],
+            }
+        ]
+    },
+    "matching": {
+        "requests": [{"name": "one", "exactly": _exactly(1)}, {"name": "other", "exactly": _exactly(1)}],
+        "constraints": [{"matchAttribute": f"{DRIVER}/model"}],
+    },
+    "partitions": {"requests": [{"name": "gpu", "exactly": _exactly(1, f"{_MEMORY} < 0")}]},
+}
 _AMOUNTS = {"cpu": "100m", "memory": "500Mi"}
 _EXTENDED = {"example.com/gpu": "1"}
 _SHARERS = 5  # pods of one claim
@@ -61,6 +90,10 @@ class Load(enum.StrEnum):
     TEMPLATE = "template"
     SHARED = "shared"
     EXTENDED = "extended"
+    SELECTING = "selecting"
+    ALTERNATIVES = "alternatives"
+    MATCHING = "matching"
+    PARTITIONS = "partitions"
 
 
 def calls_a_pod(nodes: int, pods: int, load: Load = Load.TEMPLATE) -> dict[str, float]:
@@ -93,16 +126,36 @@ class _Run:
         for number in range(nodes):
             node = {**_NODE, "metadata": {"name": f"node-{number}"}}
             await self._call("POST", "/api/v1/nodes", node)
-            await self._call("POST", f"{devices}/resourceslices", node_slice(DRIVER, f"node-{number}", DEVICES))
+            for each in self._slices(f"node-{number}"):
+                await self._call("POST", f"{devices}/resourceslices", each)
         is_extended = self._load is Load.EXTENDED
         await self._call("POST", f"{devices}/deviceclasses", _CLASS_OF_RESOURCE if is_extended else _CLASS)
-        await self._call("POST", f"{devices}/namespaces/test/resourceclaimtemplates", _TEMPLATE)
+        wanted = _DEVICES.get(self._load, {"requests": [_REQUEST]})
+        template = {"metadata": {"name": "one-gpu"}, "spec": {"spec": {"devices": wanted}}}
+        await self._call("POST", f"{devices}/namespaces/test/resourceclaimtemplates", template)
         await self._call("START", body=yaml.safe_dump(_CONFIGURATION))
         await self._burst("first", FIRST_PODS)
         profile.enable()
         await self._burst("counted", pods)
         profile.disable()
         await self._call("STOP")
+
+    def _slices(self, node: str) -> list[dict[str, Any]]:
+        devices = node_slice(DRIVER, node, 2 * DEVICES if self._load is Load.MATCHING else DEVICES)
+        if self._load is not Load.PARTITIONS:
+            return [devices]
+        # Half of the devices are partitions of the others, and smaller than these.
+        devices["spec"]["pool"]["resourceSliceCount"] = 2
+        counters = {**devices, "metadata": {"name": f"{node}-counters"}, "spec": {**devices["spec"], "devices": []}}
+        counters["spec"]["sharedCounters"] = [
+            {"name": f"set-{index}", "counters": {"memory": {"value": "1Gi"}}} for index in range(DEVICES // 2)
+        ]
+        for index, device in enumerate(devices["spec"]["devices"]):
+            amount = "1Gi" if index < DEVICES // 2 else "512Mi"
+            device["capacity"] = {"memory": {"value": amount}}
+            consumed = {"counterSet": f"set-{index % (DEVICES // 2)}", "counters": {"memory": {"value": amount}}}
+            device["consumesCounters"] = [consumed]
+        return [devices, counters]
 
     async def _burst(self, prefix: str, count: int) -> None:
         assert self._embedded is not None
@@ -137,7 +190,7 @@ def _spec(load: Load, prefix: str, number: int) -> dict[str, Any]:
         resources.update(requests=_AMOUNTS | _EXTENDED, limits=_EXTENDED)
     else:
         source = {"resourceClaimName": f"{prefix}-{number}"}
-        if load is Load.TEMPLATE:
+        if load is not Load.SHARED:
             source = {"resourceClaimTemplateName": "one-gpu"}
         spec["resourceClaims"] = [{"name": "gpu", **source}]
     return spec

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from kscheduler._fast.call_queue import CallQueue
     from kscheduler._fast.classes import PodClass
     from kscheduler._fast.columns import NodeColumns, PodRequest
+    from kscheduler._fast.device_search import find_devices
     from kscheduler._fast.filtering import RowNominated, filter_fit, filter_node_classes, filter_with_nominated
     from kscheduler._fast.histogram import Histogram
     from kscheduler._fast.metric_rules import MetricRules, copy_use, mean_use
@@ -110,9 +111,9 @@ if TYPE_CHECKING:
 
 # Modules of both forms, and those of the compiled form alone.
 _TWINS: Final = (
-    "answers", "call_queue", "classes", "columns", "filtering", "histogram", "metric_rules", "packing", "placement",
-    "plain_answer", "pod_text", "preemption", "scoring", "selection", "spread_affinity", "tallies", "topology",
-    "trimaran", "turn_order", "use_over_time", "verdicts",
+    "answers", "call_queue", "classes", "columns", "device_search", "filtering", "histogram", "metric_rules", "packing",
+    "placement", "plain_answer", "pod_text", "preemption", "scoring", "selection", "spread_affinity", "tallies",
+    "topology", "trimaran", "turn_order", "use_over_time", "verdicts",
 )  # fmt: skip
 _PLUMBING: Final = ("chunks", "row_ranking", "worker_threads")
 
@@ -185,6 +186,7 @@ __all__ = [
     "filter_skew",
     "filter_with_nominated",
     "filter_without_domain",
+    "find_devices",
     "mean_use",
     "normalize",
     "normalize_range",

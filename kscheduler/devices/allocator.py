@@ -13,9 +13,10 @@ from kscheduler.devices.constraints import Constraint, compile_constraint
 from kscheduler.devices.counters import AvailableCounters
 from kscheduler.devices.direct import DirectPlan
 from kscheduler.devices.errors import AllocationError, PoolError, SearchStopped
+from kscheduler.devices.integer_plan import ClaimsPlan, Found, IntegerPlan
 from kscheduler.devices.requests import Requests, Variant, show_claim
 from kscheduler.devices.results import make_allocation
-from kscheduler.devices.search import MAX_RESULTS, ClaimWants, Search, Want
+from kscheduler.devices.search import MAX_RESULTS, Choice, ClaimWants, Search, Want
 from kscheduler.devices.selection import Selectors
 from kscheduler.devices.slice_index import NodePools, SliceIndex
 from kscheduler.devices.slices import ParsedDevice
@@ -65,7 +66,7 @@ class Allocator:
         claims: Sequence[ResourceClaim],
         *,
         should_stop: Callable[[], bool] = _never,
-        plan: DirectPlan | None = None,
+        plan: ClaimsPlan | None = None,
     ) -> list[AllocationResult] | None:
         """Return an allocation for each claim, or None if they cannot be allocated together on the node.
 
@@ -74,12 +75,24 @@ class Allocator:
         claims, if they have one; then there is a search only where it is needed.
         """
         pools = self._index.pools_of(node)
+        available = self._available
         if plan is not None:
-            allocations = plan.allocate(node.metadata.name, pools, self._state)
-            if allocations is not None:
-                self.steps += plan.steps
-                return allocations
-        available = self._available or self._count_available()
+            # 1. Do the first free devices suffice? Not where devices are partitions, as a look at one tells mostly.
+            if plan.direct is not None and (plan.integers is None or (pools.devices and pools.devices[0].is_plain)):
+                allocations = plan.direct.allocate(node.metadata.name, pools, self._state)
+                if allocations is not None:
+                    self.steps += plan.direct.steps
+                    return allocations
+            # 2. Else the kernel searches.
+            available = available or self._count_available()
+            table = None if plan.integers is None else pools.table(self._features)
+            if plan.integers is not None and table is not None:
+                answer = plan.integers.find(table, self._state, available)
+                if answer is not None and (answer[1] is not None or not pools.has_invalid):
+                    self.steps += answer[0]
+                    return None if answer[1] is None else self._allocations_of(node, claims, answer[1])
+        # 3. Else the search goes through all that a device can have.
+        available = available or self._count_available()
         search = Search(
             node=node,
             pools=pools,
@@ -115,12 +128,14 @@ class Allocator:
 
     def plan_for(
         self, claims: Sequence[ResourceClaim], requests: Sequence[Sequence[Sequence[Variant]]]
-    ) -> DirectPlan | None:
-        """Return how to allocate to claims without a search; None if that is impossible.
+    ) -> ClaimsPlan | None:
+        """Return how to allocate to claims without a search in the general form; None if that is impossible.
 
         `requests`: what `variants_of` returns for each of the claims.
         """
-        return DirectPlan.of(claims, requests, self._features.rules)
+        direct = DirectPlan.of(claims, requests, self._features.rules)
+        integers = IntegerPlan.of(claims, requests, self._features)
+        return None if direct is None and integers is None else ClaimsPlan(direct, integers)
 
     # --- what is wanted -----------------------------------------------------------------------------------------
 
@@ -206,14 +221,36 @@ class Allocator:
     ) -> list[AllocationResult]:
         alternatives = search.chosen_alternatives()
         return [
-            make_allocation(
+            self._make_allocation(
+                node,
                 claim,
                 search.results[i],
                 [variants[alternatives.get((i, r), 0)].variant for r, variants in enumerate(wants[i].requests)],
-                node.metadata.name,
-                has_binding_conditions=self._features.binding_conditions,
-                has_skipped_operations=self._features.optional_node_operations,
-                repeats_claim_configs=self._features.rules.repeats_claim_configs,
             )
             for i, claim in enumerate(claims)
         ]
+
+    def _allocations_of(self, node: Node, claims: Sequence[ResourceClaim], found: Found) -> list[AllocationResult]:
+        """Make the allocations from the devices that the kernel has found, at least one for each request."""
+        allocations = []
+        for claim, chosen in zip(claims, found, strict=True):
+            choices, variants = [], {}
+            for variant, device in chosen:
+                choices.append(Choice(variant, device, is_marked=True))
+                variants[variant] = None
+            allocations.append(self._make_allocation(node, claim, choices, list(variants)))
+        return allocations
+
+    def _make_allocation(
+        self, node: Node, claim: ResourceClaim, chosen: Sequence[Choice], variants: Sequence[Variant]
+    ) -> AllocationResult:
+        features = self._features
+        return make_allocation(
+            claim,
+            chosen,
+            variants,
+            node.metadata.name,
+            has_binding_conditions=features.binding_conditions,
+            has_skipped_operations=features.optional_node_operations,
+            repeats_claim_configs=features.rules.repeats_claim_configs,
+        )

@@ -52,7 +52,7 @@ class MatchAttribute:
         self._count = 0
 
     def add(self, request: str, alternative: str, device: ParsedDevice) -> bool:
-        if not _applies(self._requests, request, alternative):
+        if not applies(self._requests, request, alternative):
             return True
         value = device.attribute(self._attribute)
         if value is None:
@@ -65,7 +65,7 @@ class MatchAttribute:
         return True
 
     def remove(self, request: str, alternative: str) -> None:
-        if _applies(self._requests, request, alternative):
+        if applies(self._requests, request, alternative):
             self._count -= 1
 
 
@@ -80,7 +80,7 @@ class DistinctAttribute:
         self._values: list[AttributeValue] = []
 
     def add(self, request: str, alternative: str, device: ParsedDevice) -> bool:
-        if not _applies(self._requests, request, alternative):
+        if not applies(self._requests, request, alternative):
             return True
         value = device.attribute(self._attribute)
         if value is None or value in self._values or (value is UNKNOWN_VALUE and self._values):
@@ -89,7 +89,7 @@ class DistinctAttribute:
         return True
 
     def remove(self, request: str, alternative: str) -> None:
-        if _applies(self._requests, request, alternative):
+        if applies(self._requests, request, alternative):
             self._values.pop()
 
 
@@ -108,7 +108,7 @@ class DistinctAttributeOfRequests:
         self._count = 0
 
     def add(self, request: str, alternative: str, device: ParsedDevice) -> bool:
-        if not _applies(self._requests, request, alternative):
+        if not applies(self._requests, request, alternative):
             return True
         value = device.attribute(self._attribute)
         if value is None:
@@ -120,7 +120,7 @@ class DistinctAttributeOfRequests:
         return True
 
     def remove(self, request: str, alternative: str) -> None:
-        if _applies(self._requests, request, alternative):
+        if applies(self._requests, request, alternative):
             self._values.pop(request, None)
             self._count -= 1
 
@@ -141,7 +141,7 @@ class MatchLists:
         self._common: list[frozenset[AttributeValue]] = []  # for each device, the values that all up to it have
 
     def add(self, request: str, alternative: str, device: ParsedDevice) -> bool:
-        if not _applies(self._requests, request, alternative):
+        if not applies(self._requests, request, alternative):
             return True
         values = device.attribute_values(self._attribute)
         if values and self._common:
@@ -152,7 +152,7 @@ class MatchLists:
         return True
 
     def remove(self, request: str, alternative: str) -> None:
-        if not _applies(self._requests, request, alternative):
+        if not applies(self._requests, request, alternative):
             return
         narrowed = self._common.pop()
         if self._common and not self._widens:
@@ -175,7 +175,7 @@ class DistinctLists:
         self._count = 0
 
     def add(self, request: str, alternative: str, device: ParsedDevice) -> bool:
-        if not _applies(self._requests, request, alternative):
+        if not applies(self._requests, request, alternative):
             return True
         values = device.attribute_values(self._attribute)
         if values is None:
@@ -188,12 +188,13 @@ class DistinctLists:
         return True
 
     def remove(self, request: str, alternative: str) -> None:
-        if _applies(self._requests, request, alternative):
+        if applies(self._requests, request, alternative):
             self._count -= 1
             self._values.pop(request if self._by_request else self._count, None)
 
 
-def _applies(requests: frozenset[str], request: str, alternative: str) -> bool:
+def applies(requests: frozenset[str], request: str, alternative: str) -> bool:
+    """Return whether a constraint of these requests, none for all, concerns a request or one of its alternatives."""
     if not requests or request in requests:
         return True
     return bool(alternative) and f"{request}/{alternative}" in requests

@@ -45,8 +45,10 @@ class AvailableCounters:
 
     def _count(self, pool: Pool) -> Amounts:
         available = {(name, each): amount for name, of in pool.counters.totals.items() for each, amount in of.items()}
+        devices, capacity, shared = self._state.devices, self._state.capacity, self.shared_devices
         for device in pool.counters.consumers:
-            if not self.is_allocated(device.id):
+            # As `is_allocated`, without a call for each device.
+            if device.id not in devices and device.id not in capacity and device.id not in shared:
                 continue
             for counter_set, name, amount in device.consumption:
                 available[counter_set, name] -= amount

@@ -7,12 +7,14 @@ stay is kept.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
 
 from kscheduler.api.devices import ResourceSlice
 from kscheduler.api.labels import Operator
 from kscheduler.api.objects import Node
 from kscheduler.config.releases import Release
 from kscheduler.devices.change_log import ChangeLog
+from kscheduler.devices.device_table import DeviceTable
 from kscheduler.devices.errors import AllocationError
 from kscheduler.devices.features import Features
 from kscheduler.devices.pools import Pool, PoolSlices, sort_pools
@@ -27,7 +29,7 @@ _EVERYWHERE: _Place = ()
 class NodePools:
     """The pools that a node sees, in the order of allocation, and the devices that can be allocated from them."""
 
-    __slots__ = ("by_id", "devices", "has_invalid", "pools")
+    __slots__ = ("_table", "by_id", "devices", "has_invalid", "pools")
 
     def __init__(self, pools: Sequence[Pool]) -> None:
         self.pools = pools
@@ -36,6 +38,13 @@ class NodePools:
             device for pool in self.pools if pool.is_usable for device in pool.devices
         ]
         self.has_invalid = any(pool.is_invalid for pool in self.pools)
+        self._table: DeviceTable | Literal[False] | None = False  # False: it has not been asked for
+
+    def table(self, features: Features) -> DeviceTable | None:
+        """Return the devices as columns; None if the kernel cannot search them. `features`: always the same."""
+        if self._table is False:
+            self._table = DeviceTable.of(self.pools, self.devices, features)
+        return self._table
 
 
 class SliceIndex:

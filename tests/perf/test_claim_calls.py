@@ -7,9 +7,17 @@ import pytest
 from perf import claim_calls
 from perf.claim_calls import Load
 
-# Measured are some 400 for a claim from a template, 380 for one that pods share and 390 for an extended resource, by
-# how a burst is cut into batches.
-MOST = {Load.TEMPLATE: 455, Load.SHARED: 455, Load.EXTENDED: 440}
+# Measured are some 400 for a claim from a template, 380 for one that pods share, 390 for an extended resource or
+# selectors, 510 for alternatives, 440 for partitions and 470 for two devices alike, by how a burst is cut into batches.
+MOST = {
+    Load.TEMPLATE: 455,
+    Load.SHARED: 455,
+    Load.EXTENDED: 440,
+    Load.SELECTING: 455,
+    Load.ALTERNATIVES: 570,
+    Load.MATCHING: 540,
+    Load.PARTITIONS: 510,
+}
 
 
 @pytest.mark.parametrize("load", Load)

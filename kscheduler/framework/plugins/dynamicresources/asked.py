@@ -9,7 +9,7 @@ import msgspec
 
 from kscheduler.api.devices import ResourceClaim
 from kscheduler.devices.allocator import AllocationError, Allocator
-from kscheduler.devices.direct import DirectPlan
+from kscheduler.devices.integer_plan import ClaimsPlan
 from kscheduler.framework.plugins.dynamicresources.claims import check_requests
 from kscheduler.framework.plugins.dynamicresources.counting import Need, Needs, needs_of_requests, single_need
 from kscheduler.snapshot.devices import Devices
@@ -27,7 +27,7 @@ class Asked:
     key: ClaimsKey
     needs: Needs | None  # None: the search is needed on every node
     only_need: Need | None  # if they only ask for a number of devices that match one query
-    plan: DirectPlan | None  # how to allocate to them without a search
+    plan: ClaimsPlan | None  # how to allocate to them without a search in its general form
 
 
 class AskedClaims:

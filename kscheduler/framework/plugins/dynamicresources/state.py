@@ -8,7 +8,7 @@ from kscheduler.api.devices import AllocationResult, ResourceClaim, ResourceClai
 from kscheduler.api.labels import NodeTerm
 from kscheduler.api.objects import ContainerExtendedResourceRequest
 from kscheduler.devices.allocator import Allocator
-from kscheduler.devices.direct import DirectPlan
+from kscheduler.devices.integer_plan import ClaimsPlan
 from kscheduler.framework.status import Status
 from kscheduler.snapshot.row_outcomes import RowOutcomes
 
@@ -50,7 +50,7 @@ class PodClaims:
     by_node: dict[str, NodeAllocation] = field(default_factory=dict)  # node name -> result of Filter
     is_counted: bool = False  # did nodes pass Filter by their numbers of free devices, without a result?
     alternatives: dict[int, int] = field(default_factory=dict)  # of such nodes: row -> the alternative chosen there
-    plan: DirectPlan | None = None  # how to allocate without a search, if all claims are without an allocation,
+    plan: ClaimsPlan | None = None  # how to allocate without a general search, if all claims are without an allocation,
     plan_special: ResourceClaim | None = None  # and the special one is this
     outcomes: RowOutcomes | None = None  # what is known of all rows, if it is kept for claims that ask alike
     rejections: list[Status] = field(default_factory=list)  # why Filter rejected nodes, by reason number (detail)
