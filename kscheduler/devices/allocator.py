@@ -234,11 +234,9 @@ class Allocator:
         """Make the allocations from the devices that the kernel has found, at least one for each request."""
         allocations = []
         for claim, chosen in zip(claims, found, strict=True):
-            choices, variants = [], {}
-            for variant, device in chosen:
-                choices.append(Choice(variant, device, is_marked=True))
-                variants[variant] = None
-            allocations.append(self._make_allocation(node, claim, choices, list(variants)))
+            choices = [Choice(variant, device, is_marked=True) for variant, device in chosen]
+            variants = list(dict.fromkeys(variant for variant, _ in chosen))
+            allocations.append(self._make_allocation(node, claim, choices, variants))
         return allocations
 
     def _make_allocation(
