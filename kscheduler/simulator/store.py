@@ -63,7 +63,6 @@ class Store(Generic[T]):
         before = self.objects.get(key)
         if after is None:
             del self.objects[key]
-            before = with_version(before, version)  # a DELETED event carries the version of the deletion
         else:
             self.objects[key] = after
         self.log.append(Change(version, before, after))
@@ -201,7 +200,8 @@ class Watch(Generic[T]):
                 version = after.metadata.resource_version  # type: ignore[attr-defined]
                 events.append(WatchEvent(kind, after, version, "", is_kept))
             elif was_in:  # it leaves the selection, as it last was inside
-                last = before if after is None else with_version(before, change.version)
+                # A DELETED event carries the version of the change; who reads it from the event needs no copy.
+                last = before if is_kept else with_version(before, change.version)
                 events.append(WatchEvent(EventType.DELETED, last, str(change.version), "", is_kept))
         return events
 

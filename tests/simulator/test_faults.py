@@ -139,6 +139,7 @@ def test_a_stale_list_is_the_list_of_some_changes_ago() -> None:
         client = cluster.client(faults=faults)
         page = await client.list_page(PODS)
         assert [(pod.metadata.name, pod.spec.node_name) for pod in page.items] == [("a", ""), ("b", "")]
+        assert [pod.metadata.resource_version for pod in page.items] == ["1", "2"]  # as they were then
         assert page.resource_version == "2"
         events = await next_batch(client.watch(PODS, resource_version=page.resource_version))
         assert events == [("ADDED", "c"), ("DELETED", "a"), ("MODIFIED", "b")]
