@@ -60,43 +60,32 @@ def _name_by_field(pod: Pod) -> str:
 
 def gang_of_pod_group(group: PodGroup) -> Gang:
     """Return what a PodGroup of scheduling.k8s.io says, in v1alpha2 or v1beta1."""
-    spec, policy = group.spec, group.spec.scheduling_policy
-    _check_choice(POLICY_PATH, basic=policy.basic, gang=policy.gang)
-    least = 1 if policy.gang is None else policy.gang.min_count
-    _check_range(f"{POLICY_PATH}.gang.minCount", least, 1)
-    return Gang(
-        key=GangKey(KUBERNETES_GROUP, group.metadata.namespace, group.metadata.name),
-        uid=group.metadata.uid,
-        min_members=least,
-        is_basic=policy.gang is None,
-        priority=spec.priority or 0,
-        preempts=None if spec.preemption_policy is None else spec.preemption_policy != "Never",
-        created=group.metadata.creation_timestamp or "",
-        generation=group.metadata.generation,
-        topology=_constraint(spec.scheduling_constraints),
-        disruption=_disruption(spec.disruption_mode),
-        parent=spec.parent_composite_pod_group_name or "",
-    )
+    gang = group.spec.scheduling_policy.gang
+    return _gang(group, KUBERNETES_GROUP, "minCount", 1 if gang is None else gang.min_count)
 
 
 def gang_of_composite(group: CompositePodGroup) -> Gang:
     """Return what a CompositePodGroup of scheduling.k8s.io/v1alpha3 says."""
-    spec, policy = group.spec, group.spec.scheduling_policy
+    gang = group.spec.scheduling_policy.gang
+    return _gang(group, COMPOSITE_API, "minGroupCount", 1 if gang is None else gang.min_group_count)
+
+
+def _gang(group: PodGroup | CompositePodGroup, api: str, least_field: str, least: int) -> Gang:
+    spec, metadata, policy = group.spec, group.metadata, group.spec.scheduling_policy
     _check_choice(POLICY_PATH, basic=policy.basic, gang=policy.gang)
-    least = 1 if policy.gang is None else policy.gang.min_group_count
-    _check_range(f"{POLICY_PATH}.gang.minGroupCount", least, 1)
+    _check_range(f"{POLICY_PATH}.gang.{least_field}", least, 1)
     return Gang(
-        key=GangKey(COMPOSITE_API, group.metadata.namespace, group.metadata.name),
-        uid=group.metadata.uid,
+        key=GangKey(api, metadata.namespace, metadata.name),
+        uid=metadata.uid,
         min_members=least,
         is_basic=policy.gang is None,
         priority=spec.priority or 0,
         preempts=None if spec.preemption_policy is None else spec.preemption_policy != "Never",
-        created=group.metadata.creation_timestamp or "",
-        generation=group.metadata.generation,
+        created=metadata.creation_timestamp or "",
+        generation=metadata.generation,
         topology=_constraint(spec.scheduling_constraints),
         disruption=_disruption(spec.disruption_mode),
-        is_composite=True,
+        is_composite=api == COMPOSITE_API,
         parent=spec.parent_composite_pod_group_name or "",
     )
 
