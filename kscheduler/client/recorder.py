@@ -172,8 +172,6 @@ class EventRecorder:
 
         `related` is a second object that the Event is about.
         """
-        if self._held:  # Events arrive in the order in which they were recorded
-            self._send_held()
         subject = regarding if isinstance(regarding, Regarding) else Regarding.pod(regarding)
         key = _Key(subject, type, reason, action, related)
         now = self._clock.now()

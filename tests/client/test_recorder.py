@@ -676,21 +676,6 @@ def test_scheduled_events_that_come_one_by_one_wait_for_each_other_and_go_in_one
     _simulate(scenario, together=True)
 
 
-def test_scheduled_events_that_wait_for_each_other_go_before_an_event_that_is_recorded_after_them() -> None:
-    async def scenario(world: World) -> None:
-        await asyncio.sleep(0)
-        for number in range(2):
-            world.recorder.record_scheduled(numbered(number), "n")
-        world.fail(numbered(2))
-        assert world.together.writes == [2]
-        await asyncio.sleep(HOLD_S / 2)
-        assert [event.regarding.name for event in world.events] == ["p0", "p1", "p2"]
-        await asyncio.sleep(2 * HOLD_S)
-        assert world.together.writes == [2]
-
-    _simulate(scenario, together=True)
-
-
 def test_events_that_cannot_go_in_one_write_now_are_queued_and_others_behind_them() -> None:
     async def scenario(world: World) -> None:
         world.together.is_open = False

@@ -77,9 +77,13 @@ def _what_counts(scenario: Scenario) -> Callable[[str, int], int]:
 
 
 def is_reported(stage: Stage) -> bool:
-    """Has each pod an Event that fits its state? A pod that fits nowhere needs the one with its condition's words."""
+    """Has each pod an Event that fits its state? A pod that fits nowhere needs the one with its condition's words.
+
+    A pod that is gone had a node or not; of what was said about it before, only that it had one is waited for.
+    """
     reported = [((event["regarding"].get("uid"), event["reason"]), event.get("note", "")) for event in stage.events()]
     expected = [(pod["metadata"]["uid"], *_expected_event(pod)) for pod in stage.own_pods()]
+    expected += [(pod["metadata"]["uid"], "Scheduled", "") for pod in stage.gone_pods() if node_of(pod)]
     expected += [
         (pod["metadata"]["uid"], "Preempted", "") for pod in stage.pods().values() if _is_preempted(pod, stage)
     ]

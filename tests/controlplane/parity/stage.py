@@ -72,7 +72,7 @@ class Cluster:
         self.api = KeptApi(control_plane.credentials)
         self.control_plane = control_plane
         self.changed = threading.Condition()
-        self.pods = self._mirror("/api/v1/pods")
+        self.pods = self._mirror("/api/v1/pods", keeps_gone=True)
         self.nodes = self._mirror("/api/v1/nodes")
         self.events = self._mirror("/apis/events.k8s.io/v1/events")
         self.claims = self._mirror("/api/v1/persistentvolumeclaims")
@@ -97,8 +97,8 @@ class Cluster:
             mirror.__exit__(kind, error, traceback)
         self.api.close()
 
-    def _mirror(self, path: str) -> Mirror:
-        return Mirror(self.api.credentials, path, self.changed)
+    def _mirror(self, path: str, *, keeps_gone: bool = False) -> Mirror:
+        return Mirror(self.api.credentials, path, self.changed, keeps_gone=keeps_gone)
 
 
 class Stage:
@@ -215,8 +215,15 @@ class Stage:
 
     def own_pods(self) -> list[Object]:
         """The pods that are the scheduler's to decide."""
+        return self._own(self.pods().values())
+
+    def gone_pods(self) -> list[Object]:
+        """Those that were the scheduler's to decide and have been deleted, as they last were."""
+        return self._own(pod for real in self._played() for pod in self.cluster.pods.gone(real))
+
+    def _own(self, pods: Iterable[Object]) -> list[Object]:
         foreign = self.names.scheduler_name(FOREIGN)
-        return [pod for pod in self.pods().values() if pod["spec"]["schedulerName"] != foreign]
+        return [pod for pod in pods if pod["spec"]["schedulerName"] != foreign]
 
     def claims(self) -> dict[str, Object]:
         """namespace/name -> claim."""
@@ -282,7 +289,7 @@ class Stage:
     def fence(self) -> None:
         """Wait until the scheduler has decided a pod that was created after all that was done until now, and said so.
 
-        Its Event has to be seen too: those of decisions before it were sent before, but nothing else tells that they
+        Its Event has to be seen too: those about refusals before it were sent before, but nothing else tells that they
         have arrived. A pod refused twice has an Event for each time, and the first alone fits its condition.
         The probe's message also says how many nodes the scheduler knows; when one is missing or left over, another
         probe is sent. What else was changed was on its way to the scheduler before the probe was.
