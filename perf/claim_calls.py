@@ -97,7 +97,12 @@ class Load(enum.StrEnum):
 
 
 def calls_a_pod(nodes: int, pods: int, load: Load = Load.TEMPLATE) -> dict[str, float]:
-    """Return function -> calls a pod. There must be devices for all pods and for the FIRST_PODS."""
+    """Return function -> calls a pod. Raises ValueError if there are no devices for all pods and the FIRST_PODS."""
+    room = nodes * (DEVICES // 2 if load is Load.PARTITIONS else DEVICES)
+    if room < FIRST_PODS + pods:
+        raise ValueError(
+            f"expected devices for {FIRST_PODS} + {pods} pods, got {room} on {nodes} nodes: ask for more nodes"
+        )
     profile = cProfile.Profile(builtins=False)
     uvloop.run(_Run(load).count(nodes, pods, profile))
     found: Counter[str] = Counter()
@@ -205,7 +210,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--pods", type=int, default=100)
     parser.add_argument("--most", type=int, default=30, help="functions to print")
     options = parser.parse_args(argv)
-    calls = calls_a_pod(options.nodes, options.pods, options.load)
+    try:
+        calls = calls_a_pod(options.nodes, options.pods, options.load)
+    except ValueError as error:
+        parser.error(str(error))
     print(f"{sum(calls.values()):.0f} calls a pod")
     for name, number in list(calls.items())[: options.most]:
         print(f"{number:8.2f} {name}")

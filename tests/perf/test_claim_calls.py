@@ -22,10 +22,15 @@ MOST = {
 
 @pytest.mark.parametrize("load", Load)
 def test_a_pod_with_a_claim_costs_few_calls(load: Load) -> None:
-    calls = claim_calls.calls_a_pod(nodes=10, pods=60, load=load)
+    calls = claim_calls.calls_a_pod(nodes=20, pods=60, load=load)
     assert calls["framework/plugins/dynamicresources/plugin.py DynamicResources.reserve"] >= 1.0
     assert calls["framework/plugins/dynamicresources/binding.py ClaimBinding.bind"] >= 1.0
     assert sum(calls.values()) < MOST[load], list(calls.items())[:40]
+
+
+def test_pods_for_which_there_are_too_few_devices_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"expected devices for 10 \+ 41 pods, got 50 on 10 nodes"):
+        claim_calls.calls_a_pod(nodes=10, pods=41, load=Load.PARTITIONS)
 
 
 def test_the_command_prints_the_sum_and_the_functions(capsys: pytest.CaptureFixture[str]) -> None:
