@@ -20,6 +20,9 @@ MOST = {
 }
 
 
+pytestmark = pytest.mark.usefixtures("batches_of_one_size")
+
+
 @pytest.mark.parametrize("load", Load)
 def test_a_pod_with_a_claim_costs_few_calls(load: Load) -> None:
     calls = claim_calls.calls_a_pod(nodes=20, pods=60, load=load)
