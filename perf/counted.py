@@ -36,6 +36,14 @@ READS, WRITES = "(system) reads", "(system) writes"
 WORK = (CALLBACKS, TIMERS, TASKS, READS, WRITES)
 worked: Counter[str] = Counter()  # what the loop was asked for
 
+# What one turn of the loop does and how large a batch is also depend on how long things take.
+TIME_LIMITS = (
+    (informer, "SLICE_S"),
+    (scheduler, "SLICE_S"),
+    (schedule_batch, "LONG_S"),
+    (adaptive_limit, "NEAR_S"),
+)
+
 
 class CountingLoop(uvloop.Loop):
     """Counts callbacks, timers and tasks, but not what uvloop does internally, such as reading a socket."""
@@ -98,8 +106,8 @@ def run(file: Path, arguments: list[str]) -> int:
     uvloop.new_event_loop = CountingLoop
     # Details of decisions have a share of the time that passes, so that a slower machine collects more of them a pod.
     decisions.SHARE = 1e-9
-    # What one turn of the loop does and how large a batch is also depend on how long things take.
-    informer.SLICE_S = scheduler.SLICE_S = schedule_batch.LONG_S = adaptive_limit.NEAR_S = math.inf
+    for module, name in TIME_LIMITS:
+        setattr(module, name, math.inf)
     # Silent watches are opened again as time passes, a score at once, in the measured time or beside it.
     watches.ROOM_SILENCE_S = watches.SILENCE_S = math.inf
     signal.signal(signal.SIGUSR1, write)

@@ -120,7 +120,7 @@ class Run:
         for pod in self._waiting:
             cluster.create_pod(pod)
         started = time.process_time()
-        while len(scheduler.queue) < self._pods:  # noqa: ASYNC110 -- nobody tells
+        while len(scheduler.queue) < self._pods:  # noqa: ASYNC110 -- the queue has no event to wait for
             await asyncio.sleep(0.01)
         queued = time.process_time()
         scheduling = asyncio.ensure_future(scheduler.schedule())

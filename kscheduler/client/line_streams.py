@@ -173,7 +173,7 @@ class LineConnection(LineStream, asyncio.BufferedProtocol):
         self._stop_guard()
         has_ended_well = self._reader.is_reusable and self._has_heard and self._error is None and not self._lines
         if self._keep is not None and has_ended_well and self.is_open:
-            self._begin_anew()
+            self._reset()
             self._keep(self)
         else:
             self.abort()
@@ -182,7 +182,7 @@ class LineConnection(LineStream, asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()  # no TLS farewell to a server that may be gone
 
-    def _begin_anew(self) -> None:
+    def _reset(self) -> None:
         """Forget the watch that has ended, and be ready for the next one."""
         self._reader = _NotAsked()
         self._has_heard = False

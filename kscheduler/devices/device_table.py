@@ -54,7 +54,7 @@ class DeviceTable:
     @staticmethod
     def of(pools: Sequence[Pool], devices: Sequence[ParsedDevice], features: Features) -> DeviceTable | None:
         """Return the table of a node's pools and all devices in them; None if it has none."""
-        if len(devices) > MAX_DEVICES or not all(_is_told_by_integers(device, features) for device in devices):
+        if len(devices) > MAX_DEVICES or not all(_fits_integers(device, features) for device in devices):
             return None
         keys = [pool.id[1] if features.rules.counters_by_pool_name else pool.id for pool in pools if _counts(pool)]
         if len(keys) != len(set(keys)):
@@ -118,7 +118,7 @@ def _counts(pool: Pool) -> bool:
     return pool.is_usable and pool.uses_counters
 
 
-def _is_told_by_integers(device: ParsedDevice, features: Features) -> bool:
+def _fits_integers(device: ParsedDevice, features: Features) -> bool:
     if device.target is not None or device.allows_multiple or device.slice.skips_operations:
         return False
     if any(each.has_policy or each.limit < 0 for each in device.capacity.values()):

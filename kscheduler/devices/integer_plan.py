@@ -23,7 +23,7 @@ from kscheduler.devices.requests import Variant
 from kscheduler.devices.search import MAX_RESULTS
 from kscheduler.devices.slices import ParsedDevice
 
-MOST_STEPS = 10_000  # of the kernel, which nothing stops; a longer search is begun anew where it can be stopped
+MOST_STEPS = 10_000  # of the kernel, which cannot be interrupted; a longer search starts again in the general search
 _MATCH, _DISTINCT = 0, 1
 
 Found = list[list[tuple[Variant, ParsedDevice]]]  # for each claim the devices that are chosen

@@ -36,7 +36,7 @@ class Priorities:
             self.count(*known, -1)
 
     def count(self, namespace: str, priority: int, number: int) -> None:
-        """Count so many more pods of a priority, or less if `number` is negative, whoever they are."""
+        """Count so many more pods of a priority, or fewer if `number` is negative."""
         pods = self._by_namespace.get(namespace)
         if pods is None:
             pods = self._by_namespace[namespace] = Counter()

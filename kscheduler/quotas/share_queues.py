@@ -410,7 +410,7 @@ class ShareQueues:
             _add(self._use_of(demand.queue).waiting, demand.amounts, times)
             queue = self._tree.queues.get(demand.queue) if self._is_leaf(demand.queue) else None
             if queue is not None and _ask(queue, demand.amounts, times) and not self._is_stale:
-                self._is_stale = True  # whoever is told of it was told when they came
+                self._is_stale = True  # `on_stale` was called when the pods came
 
     def _make_stale(self) -> None:
         if not self._is_stale:

@@ -127,8 +127,8 @@ def test_on_generated_clusters_it_finds_what_the_search_finds(seed: int, release
             if integers is not None:
                 table = index.pools_of(node).table(index.features)
                 available = AvailableCounters(state, by_pool_name=release.devices.counters_by_pool_name)
-                is_told = table is not None and integers.find(table, state, available) is not None
-                event(f"told by integers: {is_told}")
+                is_used = table is not None and integers.find(table, state, available) is not None
+                event(f"searched by the kernel: {is_used}")
             if isinstance(expected, list) and rng.random() < 0.5:
                 for allocation in expected:
                     for result in allocation.devices.results or ():

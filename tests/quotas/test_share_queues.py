@@ -217,17 +217,17 @@ def test_what_is_counted_is_what_the_pods_sum_up_to(steps: list[tuple[int, str]]
         assert request == sum(amounts(each)["cpu"] for each in asks.values() if made.demands.queue_of(each) in counted)
 
 
-def test_pods_that_come_are_told_once_until_somebody_reads_what_is_asked_for() -> None:
-    made, told = queues(queue("a")), []
+def test_new_pods_are_reported_once_until_what_is_asked_for_is_read() -> None:
+    made, calls = queues(queue("a")), []
     made.refresh()
-    made.on_stale = lambda: told.append("stale")
-    made.on_change = lambda: told.append("change")
+    made.on_stale = lambda: calls.append("stale")
+    made.on_change = lambda: calls.append("change")
     for number in range(3):
         made.pod_waits(pod(f"p{number}", "a").obj())
-    assert sorted(told) == ["change", "stale"]
+    assert sorted(calls) == ["change", "stale"]
     assert cpu_of(made, "a") == (0, 3000, 3000)
     made.waits_no_more("p0")
-    assert sorted(told) == ["change", "change", "stale", "stale"]
+    assert sorted(calls) == ["change", "change", "stale", "stale"]
     assert cpu_of(made, "a") == (0, 2000, 2000)
 
 
