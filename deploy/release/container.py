@@ -20,6 +20,8 @@ def reason_against() -> str:
     """Return why no program can be run here in an image of this machine's kind: "" if nothing speaks against it."""
     if os.geteuid() != 0:
         return "only root may change the root of a process"
+    if not _is_mount_point("/"):
+        return "in a chroot whose root is not a mount point no process gets mounts of its own: bind-mount its folder"
     return "" if shutil.which("unshare") else "'unshare' is not on PATH: install util-linux"
 
 
@@ -59,6 +61,11 @@ def run_emulated(
 def emulator(machine: str) -> str | None:
     """Return the path of QEMU's user emulation of this kind of machine, if it is installed."""
     return shutil.which(f"qemu-{machine}-static") or shutil.which(f"qemu-{machine}")
+
+
+def _is_mount_point(path: str) -> bool:
+    """Return whether something is mounted on the path, as the kernel sees it: os.path.ismount("/") is always true."""
+    return any(line.split()[4] == path for line in Path("/proc/self/mountinfo").read_text().splitlines())
 
 
 def _run(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
+from collections import Counter
 from collections.abc import Generator
 from typing import Any, NoReturn
 
@@ -78,6 +79,15 @@ class SkipRule:
         _forbid_skip(report)
         return report
 
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """A missing tool skips hundreds of tests in dozens of files: it is named once, with their number."""
+        reports = terminalreporter.stats.get("skipped", [])
+        if not reports:
+            return
+        terminalreporter.section("skipped tests, by reason")
+        for reason, count in Counter(_reason_of(report) for report in reports).most_common():
+            terminalreporter.write_line(f"{count:5d}  {reason}")
+
 
 def _skip_without_tool() -> Generator[None, Any, Any]:
     try:
@@ -91,11 +101,15 @@ def _skip_without_tool() -> Generator[None, Any, Any]:
 def _forbid_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
     if report.outcome != "skipped" or hasattr(report, "wasxfail") or not is_ci():
         return
-    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-    reason = reason.removeprefix("Skipped: ")
+    reason = _reason_of(report)
     if reason.startswith(ALLOWED_IN_CI):
         return
     report.outcome = "failed"
     if isinstance(report, pytest.TestReport):
         report.when = "call"  # or pytest would count an error, which is for tests that are broken
     report.longrepr = f"CI must run this test, which was skipped: {reason}"
+
+
+def _reason_of(report: pytest.TestReport | pytest.CollectReport) -> str:
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return reason.removeprefix("Skipped: ")

@@ -47,7 +47,7 @@ def run(folder: Path, tests: str, *, ci: str) -> tuple[int, str]:
     (folder / "conftest.py").write_text(PLUGIN)
     (folder / "test_it.py").write_text(tests)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-ra", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", ".", "."],
+        [sys.executable, "-m", "pytest", "-rfExX", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", ".", "."],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT), "CI": ci, "COLUMNS": "200"},
         capture_output=True,
@@ -61,7 +61,7 @@ def test_without_its_tools_a_test_is_skipped_and_says_what_to_install(tmp_path: 
     code, printed = run(tmp_path, WITHOUT_TOOLS, ci="")
     assert (code, "6 skipped" in printed, "error" in printed.lower()) == (0, True, False), printed
     for reason in REASONS:
-        assert reason in printed
+        assert f"{2 if reason == REASONS[0] else 1:5d}  {reason}\n" in printed
 
 
 def test_in_ci_each_skip_is_a_failure(tmp_path: Path) -> None:
