@@ -106,6 +106,11 @@ class Release:
         return all(map(self.has, self.gang_gates))
 
     @property
+    def measures_preemptors(self) -> bool:
+        """Whether metrics of preemption tell apart what preempts: a pod, a PodGroup, a composite group."""
+        return self.queues_pod_groups and self.schedules_pod_groups
+
+    @property
     def nests_pod_groups(self) -> bool:
         """Whether a PodGroup is scheduled with the composite group that it names, which needs two more gates."""
         gates = "CompositePodGroup", "TopologyAwareWorkloadScheduling", *self.gang_gates

@@ -183,5 +183,14 @@ class SchedulerEvictions(Evictions):
     def ended(self, result: str, seconds: float) -> None:
         self._measure.preemption_ended(result, seconds)
 
+    def evaluated(self, kind: str, result: str, seconds: float) -> None:
+        self._measure.preemption_evaluated(kind, result, seconds)
+
+    def executed(self, kind: str, result: str, seconds: float) -> None:
+        self._measure.preemption_executed(kind, result, seconds)
+
+    def violated(self, kind: str, victims: int) -> None:
+        self._measure.budgets_violated(kind, victims)
+
     def wall(self) -> float:
         return self._clock.wall()

@@ -91,6 +91,18 @@ class Evictions:
     def ended(self, result: str, seconds: float) -> None:
         """Report how the evictions of one preemption ended (`result`: "success" or "error") and how long they took."""
 
+    # What follows is reported in releases whose metrics tell apart pods, PodGroups and composite groups as preemptors.
+    # `kind` is "pod", "podgroup" or "compositepodgroup".
+
+    def evaluated(self, kind: str, result: str, seconds: float) -> None:
+        """Report how long the search for victims took, and the code of its status. "podgroup" is any group here."""
+
+    def executed(self, kind: str, result: str, seconds: float) -> None:
+        """Report what `ended` reports, with the preemptor's kind."""
+
+    def violated(self, kind: str, victims: int) -> None:
+        """Report how many victims there are whose eviction violates a PodDisruptionBudget, if any."""
+
     def wall(self) -> float:
         """Return the time in seconds since the Unix epoch."""
         return 0.0

@@ -322,6 +322,18 @@ class Measurements:
         if units:
             self.metrics.preemption_workload_disruptions.labels(kind).observe(units)
 
+    def preemption_evaluated(self, kind: str, result: str, seconds: float) -> None:
+        """Record how long the search for victims took. `kind`: pod or podgroup. `result`: the code of its status."""
+        self.metrics.preemption_evaluation_duration_seconds.labels(kind, result).observe(seconds)
+
+    def preemption_executed(self, kind: str, result: str, seconds: float) -> None:
+        """Record how long the evictions for a preemptor of a kind took. `result`: success or error."""
+        self.metrics.preemption_execution_duration_seconds.labels(kind, result).observe(seconds)
+
+    def budgets_violated(self, kind: str, victims: int) -> None:
+        """Count victims of a preemptor of a kind whose eviction violates a PodDisruptionBudget."""
+        self.metrics.preemption_pdb_violations_total.labels(kind).inc(victims)
+
     def gang_stale(self, api: str) -> None:
         self.metrics.gang_stale_total.labels(api).inc()
 

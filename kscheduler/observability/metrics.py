@@ -445,6 +445,23 @@ class Metrics:
             exponential(1.0, 2, 11),
             ("preemptor",),
         )
+        self.preemption_evaluation_duration_seconds = self._histograms(
+            "scheduler_preemption_evaluation_duration_seconds",
+            "[ALPHA] Latency of finding the victims of a preemption; since 1.37, with its gate of PodGroups.",
+            exponential(0.001, 2, 16),
+            ("preemptor", "result"),
+        )
+        self.preemption_execution_duration_seconds = self._histograms(
+            "scheduler_preemption_execution_duration_seconds",
+            "[ALPHA] Latency of evicting the victims of a preemption, in the background; since 1.37, with that gate.",
+            exponential(0.001, 2, 16),
+            ("preemptor", "result"),
+        )
+        self.preemption_pdb_violations_total = self._counters(
+            "scheduler_preemption_pdb_violations_total",
+            "[ALPHA] Victims whose eviction violates a PodDisruptionBudget; since 1.37, with that gate.",
+            ("preemptor",),
+        )
         self.generated_placements_total = self._counters(
             "scheduler_generated_placements_total",
             "[ALPHA] Placements that were generated for PodGroups; since 1.37, with its gate of topology constraints.",

@@ -142,6 +142,15 @@ class EdgeEvictions(Evictions):
     def ended(self, result: str, seconds: float) -> None:
         self._inner.ended(result, seconds)
 
+    def evaluated(self, kind: str, result: str, seconds: float) -> None:
+        self._inner.evaluated(kind, result, seconds)
+
+    def executed(self, kind: str, result: str, seconds: float) -> None:
+        self._inner.executed(kind, result, seconds)
+
+    def violated(self, kind: str, victims: int) -> None:
+        self._inner.violated(kind, victims)
+
     def wall(self) -> float:
         return self._inner.wall()
 

@@ -70,6 +70,17 @@ def test_preemptions_are_counted_with_their_victims_and_their_work() -> None:
     assert metrics.preemption_goroutines_duration_seconds.labels("success").sum == 0.25
 
 
+def test_preemptions_are_counted_by_what_preempts() -> None:
+    metrics = Metrics()
+    measurements = Measurements(metrics)
+    measurements.preemption_evaluated("pod", "Unschedulable", 0.5)
+    measurements.preemption_executed("podgroup", "success", 0.25)
+    measurements.budgets_violated("podgroup", 3)
+    assert metrics.preemption_evaluation_duration_seconds.labels("pod", "Unschedulable").sum == 0.5
+    assert metrics.preemption_execution_duration_seconds.labels("podgroup", "success").sum == 0.25
+    assert metrics.preemption_pdb_violations_total.labels("podgroup").value == 3
+
+
 def test_single_happenings_are_counted() -> None:
     metrics = Metrics()
     measurements = Measurements(metrics)

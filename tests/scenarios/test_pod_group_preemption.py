@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kscheduler.api.pod_groups import DisruptionMode, Empty, PodGroup
 from kscheduler.client.pod_group_kinds import pod_groups
-from kscheduler.config.releases import RELEASE_1_37
+from kscheduler.config.load import default_config
+from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.testing.wrappers import PodBuilder, make_pod
 from tests.scenarios.evicted import bound, budget, fill, left, low
@@ -65,6 +66,51 @@ async def test_a_group_evicts_for_all_its_pods_and_takes_their_place() -> None:
         assert metrics.preemption_victims.sum == 0, "those are of single pods"
         for result, least in (("scheduled", 1), ("waiting_on_preemption", 1)):
             assert metrics.podgroup_schedule_attempts_total.labels(result, "default-scheduler").value >= least
+
+
+def evaluated(world: World, kind: str, result: str) -> int:
+    """How often somebody of a kind has looked for victims with this result."""
+    return world.metrics.preemption_evaluation_duration_seconds.labels(kind, result).count
+
+
+def executed(world: World, kind: str) -> int:
+    """For how many of a kind the evictions have succeeded."""
+    return world.metrics.preemption_execution_duration_seconds.labels(kind, "success").count
+
+
+@in_virtual_time
+async def test_metrics_tell_apart_what_preempts_and_count_budgets_that_are_violated() -> None:
+    async with World(config=CONFIG) as world:
+        world.run_kubelets()
+        world.add_nodes(1)
+        world.cluster.create_object(budget("web", 0))
+        await fill(world, *(low(f"low-{i}").label("app", "web") for i in range(2)))
+        add_group(world, "train", 2)
+        await world.until(lambda: len(bound(world, "train")) == 2)
+        violations = world.metrics.preemption_pdb_violations_total
+        assert violations.labels("podgroup").value == 2
+        assert (evaluated(world, "podgroup", "Success"), executed(world, "podgroup")) == (1, 1)
+        world.add_pod(low("higher", priority=HIGH + 1).label("app", "web"))
+        await world.until(lambda: bool(bound(world, "higher")))
+        assert (evaluated(world, "pod", "Success"), executed(world, "pod")) == (1, 1)
+        assert violations.labels("pod").value == 0, "no budget is for the victim"
+        add_group(world, "late", 2, priority=0)
+        none = "UnschedulableAndUnresolvable"
+        await world.until(lambda: evaluated(world, "podgroup", none) > 0)
+        world.add_pod(low("lowest", priority=-1))
+        await world.until(lambda: evaluated(world, "pod", "Unschedulable") > 0)
+
+
+@in_virtual_time
+async def test_without_groups_nobody_measures_who_preempts() -> None:
+    for release in (RELEASE_1_36, RELEASE_1_37):
+        async with World(config=default_config(release)) as world:
+            world.run_kubelets()
+            world.add_nodes(1)
+            await fill(world, *(low(f"low-{i}") for i in range(2)))
+            world.add_pod(low("high", priority=HIGH))
+            await world.until(lambda: bool(bound(world, "high")))
+            assert not any(b"scheduler_preemption_ex" in line for line in world.metrics.exposition().splitlines())
 
 
 def waits_on_preemption(world: World) -> float:

@@ -17,7 +17,7 @@ from kscheduler.framework.extender_verdict import NodeVictims, Proposal
 from kscheduler.framework.interface import Handle, PostFilterResult, PostFilterSteps
 from kscheduler.framework.preemption.candidates import Candidate, Findings, cheapest
 from kscheduler.framework.preemption.executor import Executor, is_ending_for_preemption
-from kscheduler.framework.status import Code, Status, error_status, unresolvable, unschedulable
+from kscheduler.framework.status import STATUS_LABELS, Code, Status, error_status, unresolvable, unschedulable
 from kscheduler.framework.verdict_statuses import NodeStatuses
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
@@ -50,6 +50,7 @@ class Preemption:
     def __init__(self, handle: Handle, name: str) -> None:
         self._handle = handle
         self._executor = Executor(handle, name)
+        self._is_measured = handle.release.measures_preemptors
 
     # --- what a subclass decides ---
 
@@ -72,7 +73,10 @@ class Preemption:
 
     def post_filter(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> PostFilterAnswer:
         self._handle.evictions.attempted()
+        began = self._handle.stopwatch() if self._is_measured else 0.0
         found = self._look_for_victims(state, pod, statuses, only_best=True)
+        if self._is_measured:
+            self._evaluated(None if isinstance(found, _Chance) else found[1], began)
         return self._carry_out(found) if isinstance(found, _Chance) else found
 
     def propose(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> PostFilterSteps:
@@ -81,14 +85,24 @@ class Preemption:
         A generator: it yields the victims by node, and is sent those that remain after the extenders' answers.
         """
         self._handle.evictions.attempted()
+        began = self._handle.stopwatch() if self._is_measured else 0.0
         found = self._look_for_victims(state, pod, statuses, only_best=False)
         if not isinstance(found, _Chance):
+            if self._is_measured:
+                self._evaluated(found[1], began)
             return found
         pods_by_node = {each.node_name: self._pods_on(each.node_name) for each in found.candidates}
         kept = yield tuple(NodeVictims(each.node_name, each.victims, each.violations) for each in found.candidates)
+        if self._is_measured:
+            self._evaluated(kept if isinstance(kept, Status) else None, began)
         if isinstance(kept, Status):
             return None, kept
         return self._carry_out_kept(found.pod, kept, pods_by_node)
+
+    def _evaluated(self, status: Status | None, began: float) -> None:
+        """Report the search for victims that began then. `status`: None if there are some."""
+        code = Code.SUCCESS if status is None else status.code
+        self._handle.evictions.evaluated("pod", STATUS_LABELS[code], self._handle.stopwatch() - began)
 
     def _look_for_victims(
         self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status], *, only_best: bool

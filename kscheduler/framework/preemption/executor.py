@@ -42,6 +42,7 @@ class Executor:
         self.running: dict[str, Pod | None] = {}
         self._held: set[str] = set()  # uids of preemptors that were requeued meanwhile, and gated
         self._endings = handle.endings  # of all profiles
+        self._tells_kinds = handle.release.measures_preemptors
 
     def is_running(self, uid: str) -> bool:
         """Return True while a victim of this preemptor is yet to be evicted, or the last is not seen terminating."""
@@ -88,6 +89,8 @@ class Executor:
 
     def _count(self, candidate: Candidate) -> None:
         self._evictions.chosen(len(candidate.victims))
+        if self._tells_kinds and candidate.violations:
+            self._evictions.violated("pod", candidate.violations)
 
     def _forget_accepted(self) -> None:
         accepted = self._endings.accepted
@@ -110,7 +113,10 @@ class Executor:
             except Exception as error:
                 _log_failure(preemptor, node_name, error)
                 failed = True
-            self._evictions.ended("error" if failed else "success", self._handle.stopwatch() - started)
+            result, took_s = "error" if failed else "success", self._handle.stopwatch() - started
+            self._evictions.ended(result, took_s)
+            if self._tells_kinds:
+                self._evictions.executed(self.kind_of(preemptor), result, took_s)
             # 3. The preemptor waits for the watch, which is what it goes by when it is tried again.
             is_seen = True
             if end in (_End.ACCEPTED, _End.GONE_BEFORE):

@@ -18,7 +18,7 @@ from kscheduler.api.objects import Pod
 from kscheduler.cache.cache import Cache
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.preemption.executor import is_ending_for_preemption
-from kscheduler.framework.status import Code, Status, unresolvable
+from kscheduler.framework.status import STATUS_LABELS, Code, Status, unresolvable
 from kscheduler.gangs.planner import Plan, Planner
 from kscheduler.gangs.preemption.away import Away
 from kscheduler.gangs.preemption.executor import GangExecutor
@@ -87,9 +87,11 @@ class KubernetesPreemption:
         # 2. All units of lower priority leave.
         for uid in placed:
             self._handle.nominations.remove(uid)  # as kube-scheduler does when it assumes a pod, even for a trial
+        began = self._handle.stopwatch()
         lowest = self._handle.table.lowest_priority
         units = [] if lowest is None else self._groups.units(self._handle.table, priority)
         if not units:
+            self._evaluated(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, began)
             return unresolvable(NO_VICTIMS), {}
         order = Order(
             self._handle.budgets,
@@ -101,19 +103,30 @@ class KubernetesPreemption:
             found = (plan or self._planner.plan)(members, missing, on_trial=True)
             try:
                 if not found.reaches(missing) or away.is_torn:
+                    self._evaluated(Code.UNSCHEDULABLE if found.fault is None else Code.ERROR, began)
                     return InVain(found, len(found.placed))
                 # 3. They come back one by one.
                 out = self._spare(units, order, away, found)
                 nominations = {placed.queued.uid: placed.node_name for placed in found.placed}
             finally:
                 found.placed.undo()
+        self._evaluated(Code.SUCCESS, began)
         victims = pods_of(out)
         if any(victim.pod.metadata.deletion_timestamp is None for victim in victims):
             units = [unit for unit in out if unit.gang is not None]
-            self._handle.evictions.group_chosen(self._executor.kind_of(face), len(victims), len(units))
+            kind, violations = self._executor.kind_of(face), sum(order.violations.get(unit, 0) for unit in out)
+            self._handle.evictions.group_chosen(kind, len(victims), len(units))
+            if violations and self._handle.release.measures_preemptors:
+                self._handle.evictions.violated(kind, violations)
         if victims:
             self._executor.evict(victims, face, ())
         return Status(Code.SUCCESS, (preempting(len(victims)),)), nominations
+
+    def _evaluated(self, code: Code, began: float) -> None:
+        """Report the search for victims that began then."""
+        if self._handle.release.measures_preemptors:
+            seconds = self._handle.stopwatch() - began
+            self._handle.evictions.evaluated("podgroup", STATUS_LABELS[code], seconds)
 
     def _is_ongoing(self, nominated: Iterable[str], priority: int) -> bool:
         """Return True if a preempted pod of lower priority is terminating on one of these nodes."""

@@ -113,10 +113,15 @@ class Residents:
 class Order:
     """The orders in which units leave and return. `now`: Unix seconds, the start of pods that have not been started."""
 
-    def __init__(self, budgets: DisruptionBudgets, now: float, *, stops_at_overdrawn: bool) -> None:
+    def __init__(
+        self, budgets: DisruptionBudgets, now: float, *, stops_at_overdrawn: bool, stops_at_pod: bool = False
+    ) -> None:
+        """`stops_at_pod`: behind the first pod of a unit that violates a budget no other of it uses one up."""
+        self._stops_at_pod = stops_at_pod
         self._budgets = budgets
         self._now = now
         self._stops_at_overdrawn = stops_at_overdrawn  # as for `violations.split`
+        self.violations: dict[Unit, int] = {}  # unit -> its pods that violate a budget, as the last `split` found
 
     def leaving(self, units: Iterable[Unit]) -> list[Unit]:
         """Return the units, the cheapest first.
@@ -149,11 +154,18 @@ class Order:
         if not len(self._budgets):
             return [], list(units)
         left: dict[Budget, int] = {}
+        self.violations.clear()
         violating: list[Unit] = []
         others: list[Unit] = []
         for unit in units:
-            violates = [self._overdraws(pod.pod, left) for pod in unit.pods]
-            (violating if any(violates) else others).append(unit)
+            violations = 0
+            for pod in unit.pods:
+                violations += self._overdraws(pod.pod, left)
+                if violations and self._stops_at_pod:
+                    break
+            if violations:
+                self.violations[unit] = violations
+            (violating if violations else others).append(unit)
         return violating, others
 
     def _overdraws(self, pod: Pod, left: dict[Budget, int]) -> bool:
