@@ -89,7 +89,7 @@ def default_plugins(release: Release) -> tuple[Plugin, ...]:
     Of the plugins that feature gates add it has those that profiles may weigh or disable with an effect.
     """
     by_default = tuple(Plugin(name=name, weight=weight) for name, weight in release.plugins)
-    if not (release.queues_pod_groups and release.has(PLACEMENTS)):
+    if not release.has(PLACEMENTS):
         return by_default
     return (*by_default, Plugin(name="TopologyPlacementGenerator"), Plugin(name="PodGroupPodsCount", weight=1))
 

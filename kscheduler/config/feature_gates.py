@@ -18,9 +18,10 @@ _SWITCHABLE: Final = {
     "DRAWorkloadResourceClaims",
     "GenericWorkload",
     "StorageCapacityScoring",
+    "TopologyAwareWorkloadScheduling",
     "VolumeLimitScaling",
 }
-SWITCHABLE_1_36: Final = frozenset(_SWITCHABLE | {"DRADeviceTaintRules", "GangScheduling"})
+SWITCHABLE_1_36: Final = frozenset(_SWITCHABLE | {"DRADeviceTaintRules", "GangScheduling", "WorkloadAwarePreemption"})
 SWITCHABLE_1_37: Final = frozenset(
     _SWITCHABLE
     | {
@@ -29,7 +30,6 @@ SWITCHABLE_1_37: Final = frozenset(
         "DRAFractionalCapacityRange",
         "DRAOptionalNodeOperations",
         "PodGroupPreemptionPolicy",
-        "TopologyAwareWorkloadScheduling",
     }
 )
 

@@ -11,6 +11,8 @@ T = TypeVar("T")
 
 # Under this key of what the members of a gang share: True if others of them had a node before they were planned.
 HAS_PLACED = "gang/has placed"
+# Under this key of the same: why pods of the gang do not preempt by themselves.
+WHY_NOT_PREEMPT = "gang/why not preempt"
 
 
 class CycleState:

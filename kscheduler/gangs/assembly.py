@@ -37,6 +37,7 @@ from kscheduler.gangs.group_events import COSCHEDULING_RESOURCE, GroupEvents
 from kscheduler.gangs.kubernetes_cycle import KubernetesGangCycle
 from kscheduler.gangs.member_stages import MemberStages
 from kscheduler.gangs.memberwise_cycle import MemberwiseCycle
+from kscheduler.gangs.memberwise_placements import MemberwisePlacements
 from kscheduler.gangs.memberwise_planner import MemberwisePlanner
 from kscheduler.gangs.mending import Mending
 from kscheduler.gangs.parked_reports import ParkedReports
@@ -46,6 +47,7 @@ from kscheduler.gangs.planner import Planner
 from kscheduler.gangs.preemption.executor import GangExecutor
 from kscheduler.gangs.preemption.kubernetes import KubernetesPreemption
 from kscheduler.gangs.preemption.kubernetes_victims import KubernetesVictims
+from kscheduler.gangs.preemption.memberwise import MemberwisePreemption
 from kscheduler.gangs.preemption.whole import WholePreemption
 from kscheduler.gangs.preemption.whole_victims import WholeVictims
 from kscheduler.gangs.registry import Registry
@@ -167,13 +169,8 @@ class GangParts:
         follows = rules.follows_kubernetes
         if self.victims is not None:
             self.victims.handle = handle
-        planner = (MemberwisePlanner if rules.preempts_by_member else Planner)(
-            cache,
-            profiles,
-            lane,
-            asks_again=follows,
-            nominations=handle.nominations,
-        )
+        kind = MemberwisePlanner if rules.preempts_by_member else Planner
+        planner = kind(cache, profiles, lane, asks_again=follows, nominations=handle.nominations)
         parts = self.queue, self.registry, planner, one
         around: dict[str, Any] = {
             "dispatch": settings["dispatch"],
@@ -186,15 +183,20 @@ class GangParts:
             DEFAULT_PREEMPTION,
             tell=self.reports.evicted,
             gang_uid=self.reports.uid_of_face,
-            counts_apart=follows,
+            counts_apart=follows and not rules.preempts_by_member,
         )
-        if rules.preempts_by_member:
-            batch.gangs = MemberwiseCycle(*parts, **around)
+        placements = None
+        if follows and rules.heeds_topology:
+            placements = self._placements(planner, profiles, settings["stopwatch"])
+        if isinstance(planner, MemberwisePlanner):
+            together = None
+            if rules.preempts_together:
+                self.queue.gate = executor.gate
+                together = MemberwisePreemption(cache, self.registry, handle, executor)
+            by_member = None if placements is None else MemberwisePlacements(planner, placements)
+            batch.gangs = MemberwiseCycle(*parts, placements=by_member, group_preemption=together, **around)
         elif follows:
             self.queue.gate = executor.gate
-            placements = None
-            if rules.heeds_topology:
-                placements = self._placements(planner, profiles, settings["stopwatch"])
             batch.gangs = KubernetesGangCycle(
                 *parts,
                 release=self._release,

@@ -1,30 +1,61 @@
 """A PodGroup's scheduling cycle as kube-scheduler 1.36 has it: the same steps, order and texts.
 
 Each member is decided as a pod by itself would be, with preemption. If that gives enough of them a node, all those are
-bound; if some of these nodes are still to be made free, all members wait for that. Source:
-pkg/scheduler/schedule_one_podgroup.go and the plugin GangScheduling of that release, without the gates
-WorkloadAwarePreemption and TopologyAwareWorkloadScheduling.
+bound; if some of these nodes are still to be made free, all members wait for that. With the gate
+TopologyAwareWorkloadScheduling the members are decided so in each placement; with the gate WorkloadAwarePreemption the
+group preempts as a whole, and no member by itself. Source: pkg/scheduler/schedule_one_podgroup.go and the plugin
+GangScheduling of that release.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence, Set
+from typing import Any
 
 from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.diagnosis import Diagnosis
-from kscheduler.framework.status import Status, error_status, unschedulable
+from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAULT_PREEMPTION
+from kscheduler.framework.status import Code, Status, error_status, unschedulable
 from kscheduler.gangs.gang_cycle import Ended, GangCycle
 from kscheduler.gangs.gang_queue import Outcome
+from kscheduler.gangs.memberwise_placements import MemberwisePlacements
 from kscheduler.gangs.memberwise_planner import MemberwisePlan, MemberwisePlanner
 from kscheduler.gangs.mismatch import different_schedulers
+from kscheduler.gangs.placements import DomainUnknown
 from kscheduler.gangs.planner import Failed
+from kscheduler.gangs.preemption.memberwise import MemberwisePreemption
+from kscheduler.gangs.registry import TrackedGang
 from kscheduler.gangs.stand_in import StandIn
-from kscheduler.gangs.texts import GROUP_UNSCHEDULABLE, WAITS_FOR_MINIMUM, WAITS_FOR_ROOM, other_pod_failed
+from kscheduler.gangs.texts import (
+    GROUP_UNSCHEDULABLE,
+    NO_PREEMPTION,
+    NOT_WITH_CONSTRAINTS,
+    PREEMPTS_TOGETHER,
+    WAITS_FOR_MINIMUM,
+    WAITS_FOR_ROOM,
+    other_pod_failed,
+)
 from kscheduler.queue.pod_info import NOBODY, QueuedPodInfo
 
 
 class MemberwiseCycle(GangCycle):
     planner: MemberwisePlanner
+
+    def __init__(
+        self,
+        *parts: Any,
+        placements: MemberwisePlacements | None = None,
+        group_preemption: MemberwisePreemption | None = None,
+        **settings: Any,
+    ) -> None:
+        """`placements`: plans groups with the gate TopologyAwareWorkloadScheduling; None: it is off.
+
+        `group_preemption`: evicts pods for groups with the gate WorkloadAwarePreemption; None: it is off.
+        """
+        super().__init__(*parts, **settings)
+        self._placements = placements
+        self._group_preemption = group_preemption
 
     def _run(self, stand_in: StandIn) -> Ended | None:
         started = self._clock.now()
@@ -43,13 +74,41 @@ class MemberwiseCycle(GangCycle):
             return None
         # 2. The plan.
         missing = max(tracked.missing, 1)
-        plan = self.planner.plan_each(members, has_placed=tracked.placed > 0)
+        try:
+            plan = self._plan_each(tracked, members, missing)
+        except DomainUnknown as error:
+            for queued in members:
+                self._settle(queued, _rejection(error_status(str(error)), ""), started)
+            self._return(stand_in, Outcome.FAULT, ())
+            return Ended(Outcome.FAULT, str(error))
         if plan.fault is not None:
             return self._end_with_fault(stand_in, plan, members, started)
         is_feasible = len(plan.placed) >= missing
         if is_feasible and not plan.preempting:
             return self._commit(stand_in, plan, missing, started)
-        return self._turn_down(stand_in, plan, members, started, waits=is_feasible)
+        return self._turn_down(stand_in, tracked, plan, members, started, waits=is_feasible)
+
+    def _plan_each(
+        self, tracked: TrackedGang, members: Sequence[QueuedPodInfo], missing: int, *, on_trial: bool = False
+    ) -> MemberwisePlan:
+        how: dict[str, Any] = {"has_placed": tracked.placed > 0, "on_trial": on_trial}
+        if self._group_preemption is not None:
+            how["why_not_preempt"] = PREEMPTS_TOGETHER
+        if self._placements is None:
+            return self.planner.plan_each(members, **how)
+        return self._placements.plan_each(tracked, members, missing, **how)
+
+    def _preempt_together(self, stand_in: StandIn, tracked: TrackedGang, members: Sequence[QueuedPodInfo]) -> Status:
+        """Evict pods for the group if that helps; returns a success then, else why not."""
+        framework = self._one.decider_of(members[0].pod_info)
+        if self._group_preemption is None or DEFAULT_PREEMPTION not in framework.post_filters:
+            return unschedulable(NO_PREEMPTION)
+        gang = tracked.gang
+        if gang is not None and gang.topology is not None:
+            return unschedulable(NOT_WITH_CONSTRAINTS)
+        missing, priority = max(tracked.missing, 1), 0 if gang is None else gang.priority or 0
+        plan = functools.partial(self._plan_each, tracked, members, missing, on_trial=True)
+        return self._group_preemption.preempt(stand_in.pod_info, priority, members, missing, plan)
 
     def _in_order(self, members: Iterable[QueuedPodInfo]) -> list[QueuedPodInfo]:
         """Return the members in the order in which they are tried: by priority, then by their first attempts."""
@@ -71,6 +130,7 @@ class MemberwiseCycle(GangCycle):
     def _turn_down(
         self,
         stand_in: StandIn,
+        tracked: TrackedGang,
         plan: MemberwisePlan,
         members: Sequence[QueuedPodInfo],
         started: float,
@@ -81,15 +141,31 @@ class MemberwiseCycle(GangCycle):
 
         `waits`: enough members have a node, or will have one once victims are gone.
         """
-        nodes = {each.queued.uid: each.node_name for each in plan.placed}
+        nodes = plan.nodes or {each.queued.uid: each.node_name for each in plan.placed}
         plan.placed.undo()
-        group = unschedulable(GROUP_UNSCHEDULABLE, *([WAITS_FOR_ROOM] if waits else []))
+        reasons = [GROUP_UNSCHEDULABLE] if plan.reasons is None else [*plan.reasons]
+        if waits:
+            reasons.append(WAITS_FOR_ROOM)
+        elif self._group_preemption is not None:
+            after = self._preempt_together(stand_in, tracked, members)
+            if after.code is Code.ERROR:
+                for queued in members:
+                    self._settle(queued, _rejection(after, ""), started)
+                self._return(stand_in, Outcome.FAULT, ())
+                return Ended(Outcome.FAULT, after.message)
+            waits = after.code is Code.SUCCESS
+            if not waits:
+                reasons.append(after.message)
+        group = unschedulable(*reasons)
         too_few = unschedulable(GROUP_UNSCHEDULABLE, WAITS_FOR_MINIMUM)
+        not_tried = {queued.uid for queued in plan.not_tried}
         own = {each.queued.uid: each.rejection for each in plan.failed}
         for queued in members:
             uid = queued.uid
             if uid in own:
                 rejection = own[uid]
+            elif uid in not_tried:
+                rejection = _rejection(group, None)
             elif not waits:
                 rejection = _rejection(too_few, "")
             else:

@@ -11,6 +11,8 @@ from kscheduler.config.coscheduling import schedules_by_label
 from kscheduler.config.defaults import PLACEMENTS
 from kscheduler.config.types import SchedulerConfig
 
+PREEMPTS_TOGETHER = "WorkloadAwarePreemption"  # a feature gate of 1.36
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangRules:
@@ -30,6 +32,7 @@ class GangRules:
     heeds_parents: bool = False  # groups of a composite group are placed together; else they are not tried
     # --- preemption ---
     preempts_by_member: bool  # each member preempts by itself, and single pods evict members like other pods
+    preempts_together: bool = False  # in place of its members a group preempts, although each is planned by itself
     # --- messages and conditions ---
     follows_kubernetes: bool  # the pods and the condition of a group say what kube-scheduler says, and when it does
 
@@ -44,7 +47,7 @@ UPSTREAM_1_36 = GangRules(
     waits_for_events=True,
     grows_backoff=False,
     retries_rest_at_once=False,
-    heeds_topology=False,
+    heeds_topology=False,  # unless its gate is on
     preempts_by_member=True,
     follows_kubernetes=True,
 )
@@ -84,5 +87,7 @@ def rules_of(config: SchedulerConfig) -> GangRules:
     if schedules_by_label(config) or not release.schedules_pod_groups:
         return WHOLE
     if not release.queues_pod_groups:
-        return UPSTREAM_1_36
+        return replace(
+            UPSTREAM_1_36, heeds_topology=release.has(PLACEMENTS), preempts_together=release.has(PREEMPTS_TOGETHER)
+        )
     return replace(UPSTREAM_1_37, heeds_topology=release.has(PLACEMENTS), heeds_parents=release.nests_pod_groups)

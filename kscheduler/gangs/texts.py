@@ -18,12 +18,20 @@ WAITS_FOR_MINIMUM = (  # what the Permit plugin GangScheduling says, and what is
 )
 CLAIMS_RELEASED = "deallocation and deletion of ResourceClaims completed"  # whether there were any, or not
 CLAIMS_UNKNOWN = 'error in "DynamicResources" PodGroupPostFilter plugins: not found'  # its PreFilter was not asked
+NOBODY_BELOW = "No preemption victims found for incoming preemptor"
 PREEMPTION = "pod group preemption"
 NEVER_PREEMPTS = f"{PREEMPTION}: {PREEMPTS_NEVER}"
-NO_VICTIMS = f"{PREEMPTION}: No preemption victims found for incoming preemptor"
+NO_VICTIMS = f"{PREEMPTION}: {NOBODY_BELOW}"
 GROUP_PREEMPTS = "waiting for the preemption for this pod group to be finished"  # of PreEnqueue
 ONGOING = f"{PREEMPTION}: ongoing preemption on nominated nodes"
 NO_PLACEMENTS = "no feasible placements found"
+# Why members of a group do not preempt by themselves, as kube-scheduler 1.36 says it: the group has a topology
+# constraint, or it preempts as a whole.
+PLACED_APART = "not eligible due to placement-based pod group scheduling limitation"
+PREEMPTS_TOGETHER = "not eligible due to workload aware preemption enabled"
+# Why a group does not preempt, as that release says it.
+NOT_WITH_CONSTRAINTS = "workload aware preemption is not supported for pod groups with scheduling constraints"
+NO_PREEMPTION = "default preemption plugin is not registered, workload aware preemption is disabled"
 
 # Ours, of gangs by label.
 POLICY_NEVER = f"preemption: {PREEMPTS_NEVER}"

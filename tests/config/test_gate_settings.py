@@ -52,15 +52,21 @@ def test_a_gate_that_one_release_alone_has_is_switched_there() -> None:
 
 
 def test_a_gate_may_be_implemented_in_one_release_alone() -> None:
-    settings = {"TopologyAwareWorkloadScheduling": True}
-    changed, warnings = with_settings(RELEASE_1_37, settings)
-    assert changed.set_gates == settings
+    settings = {"DRADeviceTaintRules": False}
+    changed, warnings = with_settings(RELEASE_1_36.with_gates({"DRADeviceTaintRules": True}), settings)
+    assert not changed.has("DRADeviceTaintRules")
     assert warnings == ()
-    for name in ("TopologyAwareWorkloadScheduling", "WorkloadAwarePreemption"):
-        assert with_settings(RELEASE_1_36, {name: True}) == (
-            RELEASE_1_36,
-            (f"--feature-gates {name}=true has no effect: kscheduler has one behaviour",),
-        )
+    unswitched, warnings = with_settings(RELEASE_1_37, settings)
+    assert unswitched == RELEASE_1_37
+    assert warnings == ("--feature-gates DRADeviceTaintRules=false has no effect: kscheduler has one behaviour",)
+
+
+def test_a_gate_of_one_release_is_unknown_in_another() -> None:
+    changed, warnings = with_settings(RELEASE_1_36, {"WorkloadAwarePreemption": True})
+    assert changed.has("WorkloadAwarePreemption")
+    assert warnings == ()
+    with pytest.raises(ConfigError, match=r"^unrecognized feature gate: WorkloadAwarePreemption$"):
+        with_settings(RELEASE_1_37, {"WorkloadAwarePreemption": True})
 
 
 @BOTH

@@ -33,7 +33,7 @@ def gang_differences(case: GangCase, answer: Answer) -> list[tuple[int, str]]:
     # Of 1.36 the order of equal members is by chance; those that were not tried were reported in it.
     order = list(dict.fromkeys([*(theirs.order or ()), *(theirs.failed or ())]))
     taken, again = _nodes(theirs)
-    ours = decide_gang(case, taken, again, order, _chosen(theirs))
+    ours = decide_gang(case, taken, again, order, _chosen(theirs), theirs.tried or ())
     return [(0, text) for text in _differences(case, theirs, ours)]
 
 

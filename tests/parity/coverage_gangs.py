@@ -13,7 +13,14 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from kscheduler.gangs.texts import NEVER_PREEMPTS, NO_PLACEMENTS, WAITS_FOR_MINIMUM, WAITS_FOR_ROOM
+from kscheduler.gangs.texts import (
+    GROUP_UNSCHEDULABLE,
+    NEVER_PREEMPTS,
+    NO_PLACEMENTS,
+    NOBODY_BELOW,
+    WAITS_FOR_MINIMUM,
+    WAITS_FOR_ROOM,
+)
 from tests.parity.compare_gangs import gang_differences, gang_oracle
 from tests.parity.generate_composites import generate_composite
 from tests.parity.generate_gang_claims import GROUP_UID, generate_claiming_gang
@@ -24,8 +31,11 @@ from tests.parity.generate_gangs import (
     NEWEST,
     PLACEMENTS,
     POLICIES,
+    TOGETHER,
+    TOGETHER_PLACED,
     GangCase,
     generate_gang,
+    generate_gang_together,
     generate_gang_with_policy,
     generate_placed_gang,
 )
@@ -95,17 +105,28 @@ WITH_CLAIMS = (
     "a claim cannot be used on a node",
     "the devices are too few",
 )
+WITH_TOGETHER = (
+    "held back",
+    "scheduled whole",
+    "beside bound members",
+    "pods are evicted",
+    "pods are evicted beside budgets",
+    "a group is evicted whole",
+    "there is nobody to evict",
+    "evictions do not help",
+)
 OF_GATES: dict[tuple[str, ...], tuple[str, ...]] = {
     PLACEMENTS: WITH_PLACEMENTS,
     POLICIES: WITH_POLICIES,
     COMPOSITES: WITH_COMPOSITES,
     CLAIMS: WITH_CLAIMS,
+    TOGETHER: WITH_TOGETHER,
+    TOGETHER_PLACED: (*WITH_TOGETHER, "no placement is available"),
 }
 REJECTED_BESIDE = ("pod group is unschedulable, minCount", "pod group is unschedulable, waiting for minCount")
 
 
 GENERATORS: dict[tuple[str, ...], Callable[[int, float], GangCase]] = {
-    PLACEMENTS: generate_placed_gang,
     POLICIES: generate_gang_with_policy,
     COMPOSITES: generate_composite,
 }
@@ -124,6 +145,7 @@ class GangCoverage:
             return
         hosts = [each for each in found.pods.values() if each.host]
         texts = [each.failure for each in found.pods.values() if each.failure]
+        message = "" if found.condition is None else found.condition.message
         met = {
             "scheduled whole": hosts and not texts,
             "scheduled, some without a node": hosts and texts,
@@ -145,9 +167,14 @@ class GangCoverage:
         }
         met |= {
             "several placements are available": hosts and any(len(set(had)) > 1 for had in _first(found).values()),
-            "no placement is available": any("placements are available" in text for text in texts),
+            "no placement is available": any("placements are available" in text for text in (message, *texts)),
             "no node has the label": any(NO_PLACEMENTS in text for text in texts),
             "the domain of placed pods is unknown": any("cannot determine domain" in text for text in texts),
+        }
+        met |= {
+            "there is nobody to evict": message.endswith(NOBODY_BELOW),
+            "evictions do not help": message.endswith(f"{GROUP_UNSCHEDULABLE}, {GROUP_UNSCHEDULABLE}")
+            or message.count("placements are available") > 1,
         }
         met |= {
             "the group may not preempt": any(NEVER_PREEMPTS in text for text in texts),
@@ -197,7 +224,8 @@ def _first(found: Ganged) -> dict[str, list[str]]:
 
 
 def _is_group_evicted(case: GangCase, ended: set[str]) -> bool:
-    whole = {each["metadata"]["name"] for each in case.pod_groups if "all" in each["spec"].get("disruptionMode", {})}
+    modes = {each["metadata"]["name"]: each["spec"].get("disruptionMode", ()) for each in case.pod_groups}
+    whole = {name for name, mode in modes.items() if mode == "PodGroup" or "all" in mode}
     groups = [pod["spec"].get("schedulingGroup", {}) for pod in case.cluster["pods"] if pod["metadata"]["uid"] in ended]
     return any(group.get("podGroupName") in whole for group in groups)
 
@@ -220,9 +248,11 @@ def main() -> int:
     parser.add_argument("--evicting", type=float, default=EVICTING, help="in how many of all cases pods can be evicted")
     parser.add_argument("--release", choices=sorted(EXPECTED), default=os.environ.get(CHOSEN) or NEWEST)
     only = parser.add_mutually_exclusive_group()
-    only.add_argument("--placements", action="store_true", help="groups ask for one domain of nodes, with 1.37")
+    only.add_argument("--placements", action="store_true", help="groups ask for one domain of nodes")
     only.add_argument("--composites", action="store_true", help="groups are in trees of composite groups, with 1.37")
     only.add_argument("--policies", action="store_true", help="groups state a preemption policy, with 1.37")
+    only.add_argument("--together", action="store_true", help="groups preempt as a whole, with 1.36")
+    only.add_argument("--together-placed", action="store_true", help="and ask for one domain of nodes")
     only.add_argument("--claims", action="store_true", help="groups and their pods have claims")
     asked = parser.parse_args()
     logging.disable(logging.ERROR)  # of faults that kube-scheduler has, too
@@ -232,13 +262,20 @@ def main() -> int:
         POLICIES: asked.policies,
         COMPOSITES: asked.composites,
         CLAIMS: asked.claims,
+        TOGETHER: asked.together,
+        TOGETHER_PLACED: asked.together_placed,
     }
     more_gates = next((gates for gates, is_asked in asked_for.items() if is_asked), ())
-    if more_gates in GENERATORS:
+    if more_gates in (TOGETHER, TOGETHER_PLACED):
+        asked.release = "1.36"
+        cases = (generate_gang_together(seed, asked.evicting, asked.together_placed) for seed in seeds)
+    elif more_gates in GENERATORS:
         asked.release = NEWEST
         cases = (GENERATORS[more_gates](seed, asked.evicting) for seed in seeds)
     else:
-        generate = generate_claiming_gang if asked.claims else generate_gang
+        generate = generate_gang
+        if asked.claims or asked.placements:
+            generate = generate_claiming_gang if asked.claims else generate_placed_gang
         cases = (generate(seed, asked.evicting, asked.release) for seed in seeds)
     oracle = gang_oracle(asked.release, more_gates)
     coverage = GangCoverage(asked.release, more_gates)

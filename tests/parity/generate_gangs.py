@@ -23,9 +23,11 @@ from tests.parity.words import HOSTNAME, NAMESPACES, REGION, ZONE, often, pick
 GANG = "gang"  # the mode
 NEWEST = "1.37"
 GATES = {"1.36": {"GenericWorkload": True, "GangScheduling": True}, "1.37": {"GenericWorkload": True}}
-# Gates that some cases have on as well; all but the last are of the newest release.
+# Gates that some cases have on as well; POLICIES and COMPOSITES are of the newest release.
 PLACEMENTS, POLICIES = ("TopologyAwareWorkloadScheduling",), ("PodGroupPreemptionPolicy",)
 COMPOSITES = (*PLACEMENTS, "CompositePodGroup")
+TOGETHER = ("WorkloadAwarePreemption",)  # of 1.36
+TOGETHER_PLACED = (*PLACEMENTS, *TOGETHER)
 CLAIMS = ("DRAWorkloadResourceClaims",)
 CONDITIONS = {"1.36": "PodGroupScheduled", "1.37": "PodGroupInitiallyScheduled"}
 NAME = "train"
@@ -118,9 +120,9 @@ def generate_gang(seed: int, evicting: float = EVICTING, release: str = NEWEST) 
     return case
 
 
-def generate_placed_gang(seed: int, evicting: float = EVICTING) -> GangCase:
+def generate_placed_gang(seed: int, evicting: float = EVICTING, release: str = NEWEST) -> GangCase:
     """The case of a seed with the gate of topology constraints: most groups have one."""
-    case, rng = generate_gang(seed, evicting), random.Random(f"{seed}/topology")
+    case, rng = generate_gang(seed, evicting, release), random.Random(f"{seed}/topology")
     case.more_gates = PLACEMENTS
     if not case.pod_groups or often(rng, 0.15):
         return case
@@ -131,6 +133,17 @@ def generate_placed_gang(seed: int, evicting: float = EVICTING) -> GangCase:
             if key in (ZONE, "rack") and often(rng, 0.9):
                 node["metadata"]["labels"][key] = pick(rng, ("1", "2"))
     _gather(rng, case, key)
+    return case
+
+
+def generate_gang_together(seed: int, evicting: float = EVICTING, placed: bool = False) -> GangCase:
+    """The case of a seed with 1.36 and its gate by which groups preempt as a whole.
+
+    `placed`: most groups have a topology constraint, and its gate is on, too.
+    """
+    generate = generate_placed_gang if placed else generate_gang
+    case = generate(seed, evicting, "1.36")
+    case.more_gates = TOGETHER_PLACED if placed else TOGETHER
     return case
 
 

@@ -47,11 +47,13 @@ from kscheduler.gangs.group_events import GroupEvents
 from kscheduler.gangs.kubernetes_cycle import KubernetesGangCycle
 from kscheduler.gangs.member_stages import MemberStages
 from kscheduler.gangs.memberwise_cycle import MemberwiseCycle
-from kscheduler.gangs.memberwise_planner import MemberwisePlanner
+from kscheduler.gangs.memberwise_placements import MemberwisePlacements
+from kscheduler.gangs.memberwise_planner import MemberwisePlan, MemberwisePlanner
 from kscheduler.gangs.placements import Available, Placements, placement_plugins
 from kscheduler.gangs.planner import Planner
 from kscheduler.gangs.preemption.executor import GangExecutor
 from kscheduler.gangs.preemption.kubernetes import KubernetesPreemption, PreemptionAnswer
+from kscheduler.gangs.preemption.memberwise import MemberwisePreemption
 from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.reports import GangReports
 from kscheduler.gangs.rules import rules_of
@@ -81,15 +83,20 @@ SCALE = 1000  # of all weights, so that the plugin that breaks ties has the last
 
 
 def decide_gang(
-    case: GangCase, taken: Nodes, again: Nodes, order: Sequence[str] = (), chosen: Chosen | None = None
+    case: GangCase,
+    taken: Nodes,
+    again: Nodes,
+    order: Sequence[str] = (),
+    chosen: Chosen | None = None,
+    tried: Sequence[Nodes] = (),
 ) -> Ganged:
     """Decide about the group of a case.
 
     `taken`: the nodes that kube-scheduler took, by pod, until it gave any back; `again`: after that. `order`: the names
     of pods in its order, where that is by chance. `chosen`: how often pods had nodes, more often in placements that it
-    chose.
+    chose. `tried`: the nodes that pods had each time that the group was planned, where it was often.
     """
-    return _World(case, taken, again, order, chosen or [{}]).decide()
+    return _World(case, taken, again, order, chosen or [{}], tried).decide()
 
 
 @functools.lru_cache(maxsize=256)
@@ -98,7 +105,15 @@ def _read_config(text: str, release: str, *gates: str) -> SchedulerConfig:
 
 
 class _World:
-    def __init__(self, case: GangCase, taken: Nodes, again: Nodes, order: Sequence[str], chosen: Chosen) -> None:
+    def __init__(
+        self,
+        case: GangCase,
+        taken: Nodes,
+        again: Nodes,
+        order: Sequence[str],
+        chosen: Chosen,
+        tried: Sequence[Nodes],
+    ) -> None:
         self._case = case
         config = _read_config(json.dumps(case.config), case.release, *case.gates)
         self._release = config.release
@@ -195,34 +210,39 @@ class _World:
         )
         settings: dict[str, Any] = {"dispatch": self._dispatch, "clock": self.clock, "stopwatch": self.clock.now}
         self._batch = GangBatch(self._queue, self._cache, frameworks, one, None, decisions=None, **settings)
-        planner = Planner(self._cache, frameworks, None, asks_again=True, nominations=nominations)
-        if self._registry.rules.preempts_by_member:
-            self._batch.gangs = _InOrder(
-                self._queue,
-                self._registry,
-                MemberwisePlanner(self._cache, frameworks, None, nominations=nominations),
-                one,
-                reports=reports,
-                **settings,
-            )
-            self._batch.gangs.order = order
-            return
-        executor = GangExecutor(handle, DEFAULT_PREEMPTION, tell=lambda *_: None, gang_uid=reports.uid_of_face)
-        preemption = _Preemption(self._cache, self._registry, planner, handle, executor)
+        kind = MemberwisePlanner if self._registry.rules.preempts_by_member else Planner
+        planner = kind(self._cache, frameworks, None, asks_again=True, nominations=nominations)
         chooser = _Chooser(chosen)
-
-        def turn() -> None:
-            ties.turn_to({**taken, **again})
-            chooser.turn()
-
-        preemption.turn = turn
         placements = composites = None
         if set(PLACEMENTS) <= set(case.more_gates):
             plugins, index = placement_plugins(config), DomainIndex(self._cache.table)
             placements = Placements(
                 planner, index, frameworks, plugins, chooser.choose, observer=_MEASUREMENTS, stopwatch=self.clock.now
             )
+        if isinstance(planner, MemberwisePlanner):
+            by_member = None if placements is None else MemberwisePlacements(planner, placements)
+            parts = self._queue, self._registry, planner, one
+            together = None
+            if self._registry.rules.preempts_together:
+                executor = GangExecutor(handle, DEFAULT_PREEMPTION, tell=lambda *_: None, gang_uid=reports.uid_of_face)
+                together = MemberwisePreemption(self._cache, self._registry, handle, executor)
+            self._batch.gangs = _InOrder(
+                *parts, placements=by_member, group_preemption=together, reports=reports, **settings
+            )
+            self._batch.gangs.order = order
+            if together is not None:
+                self._batch.gangs.turns = [functools.partial(ties.turn_to, nodes) for nodes in tried]
+            return
+        if placements is not None:
             composites = Composites(planner, placements)
+        executor = GangExecutor(handle, DEFAULT_PREEMPTION, tell=lambda *_: None, gang_uid=reports.uid_of_face)
+        preemption = _Preemption(self._cache, self._registry, planner, handle, executor)
+
+        def turn() -> None:
+            ties.turn_to({**taken, **again})
+            chooser.turn()
+
+        preemption.turn = turn
         self._batch.gangs = KubernetesGangCycle(
             self._queue,
             self._registry,
@@ -363,6 +383,13 @@ class _InOrder(MemberwiseCycle):
     """Tries the members in kube-scheduler's order, which is by chance where their priorities are equal."""
 
     order: Sequence[str] = ()
+    turns: Sequence[Callable[[], None]] = ()  # called before the group is planned for the first time, the second, ...
+
+    def _plan_each(self, *asked: Any, **how: Any) -> MemberwisePlan:
+        if self.turns:
+            turn, *self.turns = self.turns
+            turn()
+        return super()._plan_each(*asked, **how)
 
     def _in_order(self, members: Iterable[QueuedPodInfo]) -> list[QueuedPodInfo]:
         place = {name: position for position, name in enumerate(self.order)}

@@ -21,8 +21,11 @@ from tests.parity.generate_gangs import (
     NEWEST,
     PLACEMENTS,
     POLICIES,
+    TOGETHER,
+    TOGETHER_PLACED,
     GangCase,
     generate_gang,
+    generate_gang_together,
     generate_gang_with_policy,
     generate_placed_gang,
 )
@@ -54,14 +57,25 @@ def test_groups_on_fixed_seeds_are_decided_as_by_kube_scheduler(oracle: tuple[st
     try_all(running, cases, gang_differences, GangCoverage(release))
 
 
+OF_1_36 = pytest.mark.skipif("1.36" not in releases_to_test(), reason="a gate of 1.36")
 OF_NEWEST = pytest.mark.skipif(NEWEST not in releases_to_test(), reason=f"compared with {NEWEST} only")
 
 
-@OF_NEWEST
-def test_groups_that_ask_for_one_domain_are_decided_as_by_kube_scheduler() -> None:
-    running = gang_oracle(NEWEST, PLACEMENTS)
-    cases = (generate_placed_gang(seed) for seed in [*FIXED_SEEDS, *SEEDS])
-    try_all(running, cases, gang_differences, GangCoverage(NEWEST, PLACEMENTS))
+def test_groups_that_ask_for_one_domain_are_decided_as_by_kube_scheduler(oracle: tuple[str, GangOracle]) -> None:
+    release, _ = oracle
+    running = gang_oracle(release, PLACEMENTS)
+    cases = (generate_placed_gang(seed, release=release) for seed in [*FIXED_SEEDS, *SEEDS])
+    try_all(running, cases, gang_differences, GangCoverage(release, PLACEMENTS))
+    running.close()
+
+
+@OF_1_36
+@pytest.mark.parametrize("gates", [TOGETHER, TOGETHER_PLACED], ids=["anywhere", "in one domain"])
+def test_groups_that_preempt_as_a_whole_are_decided_as_by_kube_scheduler(gates: tuple[str, ...]) -> None:
+    running = gang_oracle("1.36", gates)
+    is_placed = gates == TOGETHER_PLACED
+    cases = (generate_gang_together(seed, placed=is_placed) for seed in [*FIXED_SEEDS, *SEEDS])
+    try_all(running, cases, gang_differences, GangCoverage("1.36", gates))
     running.close()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Container, Mapping, Sequence
 
 from kscheduler.api.objects import Pod
 from kscheduler.config.types import DefaultPreemptionArgs
-from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.cycle_state import WHY_NOT_PREEMPT, CycleState
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, ClusterEvent, Registration
 from kscheduler.framework.interface import Handle, PostFilterSteps
 from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS
@@ -68,6 +68,9 @@ class DefaultPreemption(Preemption):
         return _worded((yield from super().propose(state, pod, statuses)))
 
     def _why_ineligible(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> str:
+        why_not = None if state.group is None else state.group.get(WHY_NOT_PREEMPT, str)
+        if why_not is not None:
+            return why_not
         if pod.pod.spec.preemption_policy == NEVER:
             return POLICY_NEVER
         nominated = self._handle.table.get(self._nominated_node(pod))

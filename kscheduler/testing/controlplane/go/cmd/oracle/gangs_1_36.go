@@ -14,9 +14,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	schedulingapi "k8s.io/api/scheduling/v1alpha2"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
@@ -48,9 +50,16 @@ func (w *world) gang(asked *request) (*ganged, error) {
 		found.Pods[info.Pod.Name] = failed
 		w.scheduler.SchedulingQueue.Done(info.Pod.UID)
 	}
+	first, preemptsTogether := "", utilfeature.DefaultFeatureGate.Enabled(features.WorkloadAwarePreemption)
 	schedule := w.scheduler.SchedulePod
 	w.scheduler.SchedulePod = func(ctx context.Context, profile framework.Framework, state fwk.CycleState,
 		info *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
+		if len(found.Order) == 0 {
+			first = info.Pod.Name
+		}
+		if preemptsTogether && !hasPlacements() && info.Pod.Name == first { // the group is planned once more
+			w.witness.tried = append(w.witness.tried, map[string][]string{})
+		}
 		found.Order = append(found.Order, info.Pod.Name)
 		return schedule(ctx, profile, state, info)
 	}
@@ -106,10 +115,18 @@ func (w *world) gang(asked *request) (*ganged, error) {
 				time.Sleep(20 * time.Microsecond)
 			}
 		}
+		for _, group := range groups {
+			for executor.IsPodGroupRunningPreemption(group.UID) {
+				time.Sleep(20 * time.Microsecond)
+			}
+		}
 	}
 
 	// 4. What became of it. The bindings run beside.
 	found.Failed, found.Taken, found.Again = order, maps.Clone(w.witness.taken), maps.Clone(w.witness.again)
+	for _, tried := range w.witness.tried {
+		found.Tried = append(found.Tried, maps.Clone(tried))
+	}
 	isToBeBound := func(pod *v1.Pod) bool {
 		_, failed := found.Pods[pod.Name]
 		return !failed && pod.DeletionTimestamp == nil
