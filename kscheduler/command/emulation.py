@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from kscheduler.client.retry_pauses import Backoff
 from kscheduler.clock import Clock
 from kscheduler.config.emulated_version import FLAG
-from kscheduler.config.gate_settings import with_settings
+from kscheduler.config.gate_flag import with_gates
 from kscheduler.config.releases import RELEASES, Release, is_newer, release_for, release_of
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import DEFINITE, APIError, ConfigError, DecodeError
@@ -72,7 +72,7 @@ class Emulations:
         self._faults: dict[str, ConfigError] = {}  # version -> why not
         for release in releases:
             try:
-                changed, warnings = _with_gates(release, gates)
+                changed, warnings = with_gates(release, gates)
                 self._found[release.version] = Emulation(read(changed), warnings)
             except ConfigError as error:
                 self._faults[release.version] = error
@@ -106,13 +106,6 @@ class Emulations:
         """Choose the oldest release, because the apiserver did not tell its version."""
         reason = f"the apiserver did not tell its version; if it is newer, set {FLAG}: {error}"
         return Choice(self.first, reason, False)
-
-
-def _with_gates(release: Release, gates: Mapping[str, bool]) -> tuple[Release, tuple[str, ...]]:
-    try:
-        return with_settings(release, gates)
-    except ConfigError as error:
-        raise ConfigError(f"--feature-gates: {error}") from error
 
 
 async def choose(

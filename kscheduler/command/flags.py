@@ -25,7 +25,7 @@ from kscheduler.api.quantity import parse_units
 from kscheduler.command.completion import SHELLS
 from kscheduler.config.duration import Duration
 from kscheduler.config.emulated_version import add_emulated_version
-from kscheduler.config.releases import RELEASES
+from kscheduler.config.gate_flag import add_feature_gates, parsed_gates
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.explain.options import (
@@ -224,6 +224,7 @@ class ReplayOptions:
     output: str = "text"
     shown: int = 1  # how many differences are printed
     emulated_version: str | None = None  # None: the release in the record
+    feature_gates: dict[str, bool] = field(default_factory=dict)  # besides those in the record
 
 
 @dataclass(frozen=True, slots=True)
@@ -565,12 +566,17 @@ def _add_replay(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("record", metavar="RECORD", help="the first file of a record of kscheduler run --record")
     parser.add_argument("--config", default="", metavar="FILE", help="another configuration than the recorded one")
     add_emulated_version(parser, "the record's")
+    add_feature_gates(parser, beside=", besides the record's if it has the same release")
     parser.add_argument("--nodes", default="", metavar="FILE", help="manifests of further nodes, there from the start")
     parser.add_argument(
         "--show", dest="shown", type=_count, default=1, metavar="N", help="differences to print (default 1)"
     )
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help=OUTPUT_HELP)
-    parser.set_defaults(make=partial(_from_flags, ReplayOptions))
+    parser.set_defaults(make=_replay_options)
+
+
+def _replay_options(namespace: argparse.Namespace) -> ReplayOptions:
+    return _from_flags(ReplayOptions, namespace, feature_gates=parsed_gates(namespace.feature_gates))
 
 
 def _add_ui(parser: argparse.ArgumentParser) -> None:
@@ -871,19 +877,8 @@ def _add_logging_flags(group: argparse._ArgumentGroup) -> None:
         help="-v for modules whose name, the last part of the logger's, fits a pattern: queue=5,bind*=4; only with "
         "--logging-format=text",
     )
-    group.add_argument(
-        "--feature-gates",
-        action="append",
-        default=[],
-        metavar="Name=true,...",
-        help=f"kube-scheduler's; those that change anything here: {', '.join(_switchable_gates())}",
-    )
+    add_feature_gates(group)
     add_emulated_version(group, "the newest that is not newer than the apiserver")
-
-
-def _switchable_gates() -> list[str]:
-    """Return the feature gates of any release that kscheduler switches."""
-    return sorted(frozenset().union(*(release.switchable for release in RELEASES.values())))
 
 
 def _add_own_flags(group: argparse._ArgumentGroup) -> None:
@@ -984,7 +979,6 @@ def _run_options(namespace: argparse.Namespace) -> RunOptions:
         raise ConfigError("--vmodule: Only supported for text log format")
     if namespace.ui and not namespace.secure_port:
         raise ConfigError("--ui: the page is served at the secure port, and --secure-port=0 serves none")
-    gates = _feature_gates(namespace.feature_gates)
     return _from_flags(
         RunOptions,
         namespace,
@@ -1011,7 +1005,7 @@ def _run_options(namespace: argparse.Namespace) -> RunOptions:
         metric_limits=metric_limits(
             namespace.disabled_metrics, namespace.allow_metric_labels, namespace.allow_metric_labels_manifest
         ),
-        feature_gates=gates,
+        feature_gates=parsed_gates(namespace.feature_gates),
         replace_ended_holder=namespace.leader_elect_replace_ended_holder,
         assumed_pod_ttl_s=namespace.assumed_pod_ttl.seconds,
         explain=DecisionLogOptions(
@@ -1282,14 +1276,3 @@ def _lease(text: str) -> str:
     if not (namespace and slash and name) or "/" in name:
         raise argparse.ArgumentTypeError(f"expected NAMESPACE/NAME, got {text!r}")
     return text
-
-
-def _feature_gates(texts: Sequence[str]) -> dict[str, bool]:
-    if not texts:
-        return {}
-    from kscheduler.config.gate_settings import parse_gates  # with a table of all gates
-
-    try:
-        return parse_gates(texts)
-    except ConfigError as error:
-        raise ConfigError(f"--feature-gates: {error}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ import msgspec
 from kscheduler.api.manifest import load_manifests
 from kscheduler.api.objects import Node
 from kscheduler.command.flags import ReplayOptions
+from kscheduler.config.gate_flag import with_gates
 from kscheduler.config.load import default_config, in_release, load_config, parse_config
 from kscheduler.config.releases import Release, release_of
 from kscheduler.config.types import SchedulerConfig
@@ -37,6 +39,9 @@ def replay(options: ReplayOptions) -> tuple[str, int]:
     header = RecordReader(path).header
     own = recorded_release(header, options.record)
     release = own if options.emulated_version is None else release_of(options.emulated_version)
+    release, warnings = with_gates(release, options.feature_gates)
+    for warning in warnings:
+        print(f"kscheduler: {warning}", file=sys.stderr)
     config = _configuration(options, header.configuration, guests, own, release)
     if header.format == OBJECTS_ONLY:
         return _judge(options, path, config)

@@ -17,7 +17,7 @@ from kscheduler.config.types import SchedulerConfig
 from kscheduler.framework.plugins.capacityscheduling.plugin import keeps_quotas
 from kscheduler.quotas.queue_file import share_queues
 from kscheduler.scheduler import Scheduler
-from kscheduler.simulator.configuration import simulated_config
+from kscheduler.simulator.configuration import simulated_config, warnings_on_gates
 from kscheduler.simulator.inputs import build_scenario, with_nodes
 from kscheduler.simulator.options import SimulateArguments, read_arguments, settings_of
 from kscheduler.simulator.placements import to_csv
@@ -62,6 +62,7 @@ def run(arguments: SimulateArguments) -> tuple[Report, Outcome]:
     config = simulated_config(arguments, guests)
     recorded = None if arguments.record is None else _recorded(arguments.record, config, arguments.max_pods)
     scenario = build_scenario(arguments) if recorded is None else with_nodes(recorded.scenario, arguments)
+    scenario.notes.extend(f"{warning}." for warning in warnings_on_gates(arguments))
     if scenario.quotas and not keeps_quotas(config):
         scenario.notes.append("ElasticQuotas are not kept: no profile enables the plugin CapacityScheduling.")
     if scenario.queues:

@@ -10,6 +10,7 @@ from kscheduler.simulator.options import (
     SimulateArguments,
     add_input_arguments,
     add_scheduler_arguments,
+    arguments_of,
     check_arguments,
 )
 
@@ -70,8 +71,7 @@ def read_arguments(namespace: argparse.Namespace) -> CompareArguments:
     """Convert the parsed arguments. Raises ConfigError that names the flag, what was expected and what was given."""
     # `output` and `quiet` are of this command; arguments of the report of `simulate` have no flags here.
     ours = ("output", "html", "quiet")
-    names = [name for name in SimulateArguments.__slots__ if name not in ours and hasattr(namespace, name)]
-    simulate = SimulateArguments(**{name: getattr(namespace, name) for name in names})
+    simulate = arguments_of(namespace, [name for name in SimulateArguments.__slots__ if name not in ours])
     check_arguments(simulate)
     if not 0 <= namespace.limit <= MAX_LIMIT:
         raise ConfigError(f"--limit: expected 0 to {MAX_LIMIT:,}, got {namespace.limit}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from kscheduler.config.gate_flag import with_gates
 from kscheduler.config.load import default_config, in_release, load_config, parse_config
 from kscheduler.config.metric_source_validation import KINDS, kind_of
 from kscheduler.config.releases import DEFAULT_RELEASE, Release, release_of
@@ -26,10 +27,24 @@ def simulated_config(arguments: SimulateArguments, guests: GuestPlugins) -> Sche
 
 
 def simulated_release(arguments: SimulateArguments) -> Release:
-    """Return the release of --emulated-version, or else that of the record, or else the default one."""
+    """Return the release of --emulated-version, or else that of the record, or else the default one.
+
+    It has the feature gates that the arguments set. Raises ConfigError for one that it does not have.
+    """
+    return _with_gates(arguments)[0]
+
+
+def warnings_on_gates(arguments: SimulateArguments) -> tuple[str, ...]:
+    """Return what is to be said of feature gates that do less than they seem to."""
+    return _with_gates(arguments)[1]
+
+
+def _with_gates(arguments: SimulateArguments) -> tuple[Release, tuple[str, ...]]:
     if arguments.emulated_version is not None:
-        return release_of(arguments.emulated_version)
-    return DEFAULT_RELEASE if arguments.record is None else release_in(arguments.record)
+        release = release_of(arguments.emulated_version)
+    else:
+        release = DEFAULT_RELEASE if arguments.record is None else release_in(arguments.record)
+    return with_gates(release, dict(arguments.feature_gates))
 
 
 def release_in(record: str) -> Release:

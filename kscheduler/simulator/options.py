@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kscheduler.config.emulated_version import add_emulated_version
+from kscheduler.config.gate_flag import add_feature_gates, gates_in_words, parsed_gates
 from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.errors import ConfigError
 from kscheduler.simulator.pod_limit import DEFAULT_MAX_PODS
@@ -38,6 +40,7 @@ class SimulateArguments:
     max_pods: int = DEFAULT_MAX_PODS
     config: str | None = None
     emulated_version: str | None = None  # such as "1.37"
+    feature_gates: tuple[tuple[str, bool], ...] = ()  # sorted (name, is on)
     first_on_tie: bool = False
     bind_latency_s: float = DEFAULT_BIND_LATENCY_S
     bind_concurrency: int = DEFAULT_BIND_CONCURRENCY
@@ -104,6 +107,7 @@ def add_input_arguments(group: argparse._ArgumentGroup) -> None:
 def add_scheduler_arguments(group: argparse._ArgumentGroup) -> None:
     """Add the flags that say how the scheduler runs, without its configuration."""
     add_emulated_version(group, f"{DEFAULT_RELEASE.version}, or that of the record")
+    add_feature_gates(group, beside=", besides the record's")
     group.add_argument("--first-on-tie", action="store_true", help="of equal nodes take the first, not a random one")
     group.add_argument(
         "--bind-latency",
@@ -156,9 +160,16 @@ def _pods_or_all(text: str) -> int | None:
 
 def read_arguments(namespace: argparse.Namespace) -> SimulateArguments:
     """Convert the parsed arguments. Raises ConfigError that names the flag, what was expected and what was given."""
-    arguments = SimulateArguments(**{name: getattr(namespace, name) for name in SimulateArguments.__slots__})
+    arguments = arguments_of(namespace, SimulateArguments.__slots__)
     check_arguments(arguments)
     return arguments
+
+
+def arguments_of(namespace: argparse.Namespace, names: Iterable[str]) -> SimulateArguments:
+    """Return the arguments of these names that were parsed; others have their defaults. Raises ConfigError."""
+    given = {name: getattr(namespace, name) for name in names if hasattr(namespace, name)}
+    given["feature_gates"] = tuple(sorted(parsed_gates(namespace.feature_gates).items()))
+    return SimulateArguments(**given)
 
 
 def check_arguments(arguments: SimulateArguments) -> None:
@@ -175,8 +186,10 @@ def check_arguments(arguments: SimulateArguments) -> None:
 
 def settings_of(arguments: SimulateArguments, release: Release) -> dict[str, str]:
     """Return the arguments that affect the result, besides the input and the configuration, for the report."""
+    gates = gates_in_words(release.set_gates)
     return {
         "emulated release": release.version,
+        **({"feature gates": gates} if gates else {}),
         "equal scores": "the first node" if arguments.first_on_tie else "a random node",
         "apiserver latency": f"{arguments.bind_latency_s:g} s a write",
         "bindings in flight": f"{arguments.bind_concurrency:,} at most",

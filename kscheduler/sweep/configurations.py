@@ -11,13 +11,14 @@ import hashlib
 import inspect
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from kscheduler.config.document import parse_document, read_document
 from kscheduler.config.dump import to_v1
 from kscheduler.config.emulated_version import parse_emulated_version
+from kscheduler.config.gate_flag import with_gates
 from kscheduler.config.load import in_release, parse_config
 from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.config.types import API_VERSION, DEFAULT_SCHEDULER_NAME, KIND, SchedulerConfig
@@ -31,6 +32,13 @@ from kscheduler.wasm.loading.plugins import GuestPlugins
 Code = dict[str, str]  # a plugin's name -> digest of its source file
 
 
+class Emulated(NamedTuple):
+    """Which kube-scheduler a run emulates, as the arguments of a simulation say it."""
+
+    version: str | None  # None: that of the record, or else the default one
+    gates: tuple[tuple[str, bool], ...]  # sorted (name, is on)
+
+
 class Configurations:
     """All configurations of a grid. Each distinct one is checked once."""
 
@@ -39,16 +47,18 @@ class Configurations:
         self._guests = GuestPlugins(cache_dir=None, reloads=False)
         self._checked: dict[tuple[str, str, Release], Code] = {}
 
-    def of(self, trace: TraceEntry) -> Iterator[tuple[str, str, str | None, Code]]:
-        """Yield (name, text as JSON, version to emulate, plugins' code) of each configuration for a trace.
+    def of(self, trace: TraceEntry) -> Iterator[tuple[str, str, Emulated, Code]]:
+        """Yield (name, text as JSON, what is emulated, plugins' code) of each configuration for a trace.
 
-        The text "" is the default configuration. The version None is that of the record, or else the default one.
-        Without a base it depends on the trace: a record has its own. Raises ConfigError with the name of a wrong one.
+        The text "" is the default configuration. Without a base it depends on the trace: a record has its own. Raises
+        ConfigError with the name of a wrong one.
         """
         for entry in self._entries:
             release = _release(entry, trace)
             base = _base(entry, trace, release, self._guests)
-            version = None if entry.emulated_version is None else release.version
+            emulated = Emulated(
+                None if entry.emulated_version is None else release.version, tuple(sorted(entry.feature_gates.items()))
+            )
             for choice in choices(entry.patches):
                 name = choice_name(entry.name, entry.patches, choice)
                 try:
@@ -59,7 +69,7 @@ class Configurations:
                 key = name, text, release
                 if key not in self._checked:
                     self._checked[key] = self._check(f'config "{name}"', text, document, release)
-                yield name, text, version, self._checked[key]
+                yield name, text, emulated, self._checked[key]
 
     def _check(self, source: str, text: str, document: Any, release: Release) -> Code:
         if not text:
@@ -85,8 +95,10 @@ class Configurations:
 
 def _release(entry: ConfigEntry, trace: TraceEntry) -> Release:
     if entry.emulated_version is not None:
-        return parse_emulated_version(entry.emulated_version)
-    return DEFAULT_RELEASE if trace.record is None else release_in(trace.record)
+        release = parse_emulated_version(entry.emulated_version)
+    else:
+        release = DEFAULT_RELEASE if trace.record is None else release_in(trace.record)
+    return with_gates(release, entry.feature_gates, f'config "{entry.name}": featureGates')[0]
 
 
 def _base(entry: ConfigEntry, trace: TraceEntry, release: Release, guests: GuestPlugins) -> dict[str, Any]:

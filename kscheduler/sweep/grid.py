@@ -10,6 +10,7 @@
     - name: packed
       base: default.yaml                          # none: the record's, or else the default configuration
       emulatedVersion: "1.37"                     # none: the record's, or else 1.36
+      featureGates: {GenericWorkload: true}       # besides the record's
       patches:                                    # each list gives one configuration for each of its values
         profiles[0].pluginConfig[name=NodeResourcesFit].args.scoringStrategy.type: [MostAllocated]
         profiles[0].plugins.multiPoint.enabled[name=NodeResourcesFit].weight: [1, 5]
@@ -74,6 +75,7 @@ class ConfigEntry(_Fields, frozen=True):
 
     base: str | None = None
     emulated_version: str | None = None  # None: the record's, or else the default release
+    feature_gates: dict[str, bool] = {}  # besides the record's
     patches: dict[str, Any] = {}
 
 

@@ -124,8 +124,9 @@ def _combinations(grid: Grid) -> Iterator[_Combination]:
                 arguments = replace(arguments, nodes=str(max(1, round(int(arguments.nodes) * scale))))
                 scale = 1.0
             files = tuple(_known(known, path) for path in _paths(arguments))
-            for name, text, version, code in configurations.of(trace):
-                inputs = Inputs(replace(arguments, emulated_version=version), files, text, scale)
+            for name, text, emulated, code in configurations.of(trace):
+                arguments = replace(arguments, emulated_version=emulated.version, feature_gates=emulated.gates)
+                inputs = Inputs(arguments, files, text, scale)
                 yield _Combination(trace.name, cluster_name, name, inputs, _content_digest(inputs, code))
 
 

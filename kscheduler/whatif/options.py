@@ -8,11 +8,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kscheduler.config.emulated_version import add_emulated_version
+from kscheduler.config.gate_flag import add_feature_gates, parsed_gates
 from kscheduler.errors import ConfigError
 from kscheduler.simulator.options import (
     SimulateArguments,
     add_input_arguments,
     add_scheduler_arguments,
+    arguments_of,
     check_arguments,
 )
 from kscheduler.whatif.capacity import DEFAULT_MOST, check_search
@@ -22,6 +24,7 @@ from kscheduler.whatif.objective import EXAMPLE, Objective
 from kscheduler.whatif.selection import NodeSelection
 
 DEFAULT_LIMIT, MAX_LIMIT = 10, 10_000
+NEW_GATES = "--new-feature-gates"
 FIND = ("min-nodes",)
 
 
@@ -34,6 +37,7 @@ class WhatIfArguments:
     configuration: ConfigurationChanges
     new_config: str | None = None  # configuration file of the changed scenario; None: that of the scenario as it is
     new_emulated_version: str | None = None  # of the changed scenario; None: that of the scenario as it is
+    new_feature_gates: tuple[tuple[str, bool], ...] = ()  # (name, is on), that the changed scenario has besides
     find: str = ""  # "" or one of FIND
     objectives: tuple[Objective, ...] = ()
     most: int = DEFAULT_MOST
@@ -46,7 +50,7 @@ class WhatIfArguments:
 
     @property
     def changes_nothing(self) -> bool:
-        files = self.new_config is None and self.new_emulated_version is None
+        files = self.new_config is None and self.new_emulated_version is None and not self.new_feature_gates
         return files and self.nodes.is_empty and self.configuration.is_empty
 
     @property
@@ -95,6 +99,7 @@ def _add_nodes(group: argparse._ArgumentGroup) -> None:
 def _add_configuration(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--new-config", metavar="FILE", help="a KubeSchedulerConfiguration in place of the present one")
     add_emulated_version(group, "as it is", flag="--new-emulated-version")
+    add_feature_gates(group, flag=NEW_GATES, beside=", besides those as it is if it has the same release")
     group.add_argument("--weight", action="append", default=[], metavar="PLUGIN=N", help="of a plugin at Score")
     group.add_argument("--plugin", action="append", default=[], metavar="NAME", help="enable it")
     group.add_argument("--no-plugin", action="append", default=[], metavar="NAME", help="disable it")
@@ -146,8 +151,7 @@ def read_arguments(namespace: argparse.Namespace) -> WhatIfArguments:
     """Convert the parsed arguments. Raises ConfigError that names the flag, what was expected and what was given."""
     # `output`, `html` and `quiet` are of this command; other arguments of the report of `simulate` have no flags here.
     ours = ("output", "html", "quiet")
-    names = [name for name in SimulateArguments.__slots__ if name not in ours and hasattr(namespace, name)]
-    simulate = SimulateArguments(**{name: getattr(namespace, name) for name in names})
+    simulate = arguments_of(namespace, [name for name in SimulateArguments.__slots__ if name not in ours])
     check_arguments(simulate)
     arguments = WhatIfArguments(
         simulate,
@@ -160,6 +164,7 @@ def read_arguments(namespace: argparse.Namespace) -> WhatIfArguments:
         ),
         namespace.new_config,
         namespace.new_emulated_version,
+        tuple(sorted(parsed_gates(namespace.new_feature_gates, NEW_GATES).items())),
         namespace.find,
         tuple(Objective.parse("--slo", text) for text in namespace.slo),
         namespace.most,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from kscheduler.config.gate_flag import with_gates
 from kscheduler.config.releases import release_of
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
@@ -16,7 +17,7 @@ from kscheduler.wasm.loading.plugins import GuestPlugins
 from kscheduler.whatif.configuration import changed_config
 from kscheduler.whatif.demand import estimated_nodes
 from kscheduler.whatif.node_changes import changed_scenario, nodes_of
-from kscheduler.whatif.options import WhatIfArguments
+from kscheduler.whatif.options import NEW_GATES, WhatIfArguments
 from kscheduler.whatif.played_side import PlayedSide
 from kscheduler.whatif.shapes import Shapes
 
@@ -78,11 +79,14 @@ class WhatIf:
 
     def _changed_config(self) -> SchedulerConfig:
         path, version, base = self._arguments.new_config, self._arguments.new_emulated_version, self.config
+        release = base.release if version is None else release_of(version)
+        release, _ = with_gates(release, dict(self._arguments.new_feature_gates), NEW_GATES)
         if path is not None:
-            release = base.release if version is None else release_of(version)
             base = load_simulated(path, self._guests, release)
-        elif version is not None:
-            base = simulated_config(replace(self._arguments.simulate, emulated_version=version), self._guests)
+        elif release != base.release:
+            gates = tuple(sorted(release.set_gates.items()))
+            simulate = replace(self._arguments.simulate, emulated_version=release.version, feature_gates=gates)
+            base = simulated_config(simulate, self._guests)
         changed = changed_config(base, self._arguments.configuration, self._guests)
         names, expected = ({profile.scheduler_name for profile in config.profiles} for config in (changed, self.config))
         if names != expected:

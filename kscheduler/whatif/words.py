@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from kscheduler.compare.comparing import PodCounts
 from kscheduler.compare.text import to_text as comparison_text
+from kscheduler.config.gate_flag import gates_in_words
 from kscheduler.simulator.report_text import aligned_table
 from kscheduler.simulator.units import seconds
 from kscheduler.whatif.answer import Answer
@@ -35,6 +36,8 @@ def changes_in_words(arguments: WhatIfArguments, needed: int | None) -> Iterator
         yield f"with the configuration {arguments.new_config}"
     if arguments.new_emulated_version is not None:
         yield f"with the kube-scheduler of release {arguments.new_emulated_version}"
+    if arguments.new_feature_gates:
+        yield f"with the feature gates {gates_in_words(dict(arguments.new_feature_gates))}"
     yield from (f"with plugin {name}" for name in configuration.enabled)
     yield from (f"without plugin {name}" for name in configuration.disabled)
     yield from (f"with weight {weight} of {plugin}" for plugin, weight in configuration.weights)

@@ -100,6 +100,20 @@ def test_a_record_is_replayed_with_the_release_that_it_was_made_with(
     assert "rejected for other reasons\n" in capsys.readouterr().out
 
 
+def test_a_record_is_replayed_with_other_feature_gates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "run.zst"
+    recorded(path, busy)
+    gates = "StorageCapacityScoring=true,OpportunisticBatching=false"
+    assert main(["replay", str(path), f"--feature-gates={gates}"]) == 0
+    shown = capsys.readouterr()
+    assert "decisions equal\n" in shown.out
+    assert shown.err == (
+        "kscheduler: --feature-gates OpportunisticBatching=false has no effect: kscheduler has one behaviour\n"
+    )
+    assert main(["replay", str(path), "--feature-gates=Foo=true"]) == 2
+    assert "--feature-gates: unrecognized feature gate: Foo" in capsys.readouterr().err
+
+
 def test_a_record_of_a_release_that_is_not_known_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "run.zst"
     with RecordWriter(path) as writer:

@@ -162,6 +162,29 @@ def test_another_release_is_answered(capsys: pytest.CaptureFixture[str], running
     assert found["comparison"]["pods"]["moved"] == 0
 
 
+def test_other_feature_gates_are_answered(capsys: pytest.CaptureFixture[str], running: str) -> None:
+    gates = "StorageCapacityScoring=true"
+    found = answer(capsys, "--record", running, "--new-feature-gates", gates)
+    assert found["changes"] == [f"with the feature gates {gates}"]
+    assert found["comparison"]["pods"]["moved"] == 0
+    shown = refused(capsys, 2, "--record", running, "--new-feature-gates", "Foo=true")
+    assert "--new-feature-gates: unrecognized feature gate: Foo" in shown
+
+
+def test_gates_of_both_scenarios_are_kept_unless_another_release_is_asked_for(
+    capsys: pytest.CaptureFixture[str], running: str
+) -> None:
+    both = ("--record", running, "--feature-gates", "GenericWorkload=true")
+    found = answer(capsys, *both, "--new-feature-gates", "GangScheduling=true")
+    changed = "GangScheduling=true,GenericWorkload=true"
+    assert found["comparison"]["parameters"] == [["feature gates", "GenericWorkload=true", changed]]
+    found = answer(capsys, *both, "--new-emulated-version", "1.37", "--new-feature-gates", "VolumeLimitScaling=false")
+    assert found["comparison"]["parameters"] == [
+        ["emulated release", "1.36", "1.37"],
+        ["feature gates", "GenericWorkload=true", "VolumeLimitScaling=false"],
+    ]
+
+
 def test_another_configuration_is_answered(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     config = tmp_path / "packing.yaml"
     config.write_text(

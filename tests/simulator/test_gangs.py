@@ -10,18 +10,21 @@ from typing import Any
 import pytest
 import yaml
 
+from kscheduler.command.simulate import run
 from kscheduler.config.load import default_config, parse_config
 from kscheduler.config.releases import RELEASE_1_37
 from kscheduler.config.types import SchedulerConfig
+from kscheduler.errors import ConfigError
 from kscheduler.scheduler import Options
 from kscheduler.simulator.inputs import build_scenario
-from kscheduler.simulator.options import SimulateArguments
+from kscheduler.simulator.options import SimulateArguments, read_arguments
 from kscheduler.simulator.real_run import run_real_scheduler
 from kscheduler.simulator.real_scheduler import real_scheduler
 from kscheduler.simulator.report_text import _gangs
 from kscheduler.simulator.run import Ending, Outcome, RunSettings, simulate_scenario
 from kscheduler.testing.controlplane import workload
 from kscheduler.wasm.loading.plugins import GuestPlugins
+from tests.simulator.reports import namespace
 
 CONFIG = parse_config(
     "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -163,3 +166,34 @@ def test_trainings_that_are_too_large_for_a_zone_are_not_placed(tmp_path: Path) 
     assert "of 3, a, holds 6: pod train-00-6:" in GUIDE
     outcome = of_guide(tmp_path, 8)
     assert {record.bound_s for record in outcome.accounting.records.values()} == {None}
+
+
+@pytest.mark.parametrize(("gates", "is_whole"), [("", False), ("GenericWorkload=true,GangScheduling=true", True)])
+def test_groups_of_kubernetes_are_heeded_with_their_feature_gates(tmp_path: Path, gates: str, is_whole: bool) -> None:
+    """Six pods that are to be placed together come where there is room for four."""
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "train", "namespace": "default"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 6}}},
+    }
+    pods = [workload.pod(f"train-{i}", requests={"cpu": "2"}) for i in range(6)]
+    for pod in pods:
+        pod["metadata"]["namespace"] = "default"
+        pod["spec"]["schedulingGroup"] = {"podGroupName": "train"}
+    path = tmp_path / "cluster.json"
+    nodes = [workload.node(f"n{i}", capacity={"cpu": "4", "memory": "8Gi", "pods": "110"}) for i in range(2)]
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*nodes, group, *pods]}))
+    flags = [f"--feature-gates={gates}"] if gates else []
+    arguments = read_arguments(namespace("--nodes", str(path), "--pods", str(path), "--quiet", *flags))
+    report, outcome = run(arguments)
+    assert bound(outcome, "train") == (0 if is_whole else 4)
+    assert ("feature gates" in dict(report.parameters)) is is_whole
+
+
+def test_a_gate_that_changes_nothing_is_a_note_of_the_report() -> None:
+    flags = ["--nodes=1", "--pods=1", "--feature-gates=MemoryQoS=true"]
+    report, _ = run(read_arguments(namespace(*flags, "--quiet")))
+    assert "--feature-gates MemoryQoS=true has no effect: it is of other parts of Kubernetes." in report.notes
+    with pytest.raises(ConfigError, match=r"^--feature-gates: unrecognized feature gate: Foo$"):
+        run(read_arguments(namespace("--nodes=1", "--pods=1", "--feature-gates=Foo=true")))

@@ -48,3 +48,20 @@ def test_a_record_is_played_with_its_own_release_unless_the_configuration_has_an
     assert simulated_release(old.inputs.arguments) == RELEASE_1_36
     assert '"shape"' in its.inputs.configuration
     assert '"shape"' not in old.inputs.configuration
+
+
+def test_configurations_of_a_grid_may_set_feature_gates() -> None:
+    gates = {"GenericWorkload": True, "GangScheduling": True}
+    configs = [{"name": "without"}, {"name": "with", "featureGates": gates}]
+    grid = read_grid({"traces": [{"name": "t", "pods": 10}], "cluster": [5], "configs": configs})
+    without, with_them = Plan(grid, [1]).tasks()
+    assert simulated_release(without.inputs.arguments) == RELEASE_1_36
+    assert simulated_release(with_them.inputs.arguments) == RELEASE_1_36.with_gates(gates)
+    assert without.run.key != with_them.run.key
+
+
+def test_a_gate_that_is_not_known_is_refused_by_its_configuration() -> None:
+    configs = [{"name": "a", "featureGates": {"Foo": True}}]
+    grid = read_grid({"traces": [{"name": "t", "pods": 10}], "configs": configs})
+    with pytest.raises(ConfigError, match=r'^config "a": featureGates: unrecognized feature gate: Foo$'):
+        Plan(grid, [1])
