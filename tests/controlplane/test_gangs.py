@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from kscheduler.testing.controlplane import ApiserverOptions, ControlPlane, Credentials, workload
 from kscheduler.testing.controlplane.api import Object
@@ -306,13 +307,13 @@ def three_groups(gangs: Gangs) -> Outcome:
     return gangs.outcome()
 
 
-def with_both(folder: Path, play: Callable[[Gangs], Outcome], more_gates: str = "") -> Outcome:
-    """Play on a control plane of 1.37 with kube-scheduler, and on one with ours; both must end alike."""
-    gates = f"--feature-gates={GATES_OF['1.37']}{more_gates}"
+def with_both(folder: Path, play: Callable[[Gangs], Outcome], more_gates: str = "", release: str = "1.37") -> Outcome:
+    """Play on a control plane of a release with kube-scheduler, and on one with ours; both must end alike."""
+    gates = f"--feature-gates={GATES_OF[release]}{more_gates}"
     outcomes = []
     for side in ("theirs", "ours"):
         (folder / side).mkdir()
-        with kubernetes_groups("1.37", folder / side, more_gates) as gangs:
+        with kubernetes_groups(release, folder / side, more_gates) as gangs:
             if side == "ours":
                 gangs.start(flags=(gates,))
             else:
@@ -371,6 +372,53 @@ def job_in_racks(gangs: Gangs) -> Outcome:
     return gangs.outcome()
 
 
+def priority_class(name: str, value: int = 100, policy: str = "PreemptLowerPriority") -> Object:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+        "preemptionPolicy": policy,
+    }
+
+
+def fill(gangs: Gangs, *names: str) -> None:
+    """Create pods of which two fill a node, whose evictions violate a budget."""
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": gangs.workspace.namespace},
+        "spec": {"minAvailable": len(names), "selector": {"matchLabels": {"app": "web"}}},
+    }
+    gangs.workspace.api.apply(budget)
+    for name in names:
+        spec = {"terminationGracePeriodSeconds": 0}
+        gangs.workspace.create_pod(name, requests={"cpu": "2"}, labels={"app": "web"}, spec=spec)
+    eventually(lambda: len(gangs.workspace.bindings()) == len(names), "the nodes are full")
+
+
+def groups_that_evict(gangs: Gangs) -> Outcome:
+    """Play a group that would not fit without all others, and another for which they are evicted; return what both say.
+
+    The first one is tried again and again, so what it says is kept before the second comes.
+    """
+    gangs.workspace.api.apply(priority_class("high"))
+    gangs.workspace.create_nodes(2)
+    fill(gangs, *(f"low-{number}" for number in range(4)))
+    gangs.create("vain", 5, priorityClassName="high")
+    gangs.add("vain", *range(5), priorityClassName="high")
+    eventually(lambda: gangs.is_decided("vain"), "the group that does not fit is decided")
+    eventually(lambda: len(gangs.outcome().rejections) == 5, "each of its pods says why")
+    before = gangs.outcome()
+    assert before.pods_per_node == [2, 2, 5], "nobody is evicted in vain"
+    gangs.create("train", 4, priorityClassName="high")
+    gangs.add("train", *range(4), priorityClassName="high")
+    eventually(lambda: gangs.bound("train") == 4, "the group that fits is bound")
+    eventually(lambda: gangs.condition("train") == (CONDITION_OF["1.36"], "True", "Scheduled"), "its condition says so")
+    after = gangs.outcome()
+    return before._replace(conditions={**before.conditions, "train": after.conditions["train"]})
+
+
 WITH_POLICIES = (  # group, its class, and that of its pods
     ("modest", "modest", "modest"),
     ("torn", "eager", "modest"),
@@ -381,18 +429,7 @@ WITH_POLICIES = (  # group, its class, and that of its pods
 def groups_with_policies(gangs: Gangs) -> Outcome:
     """Play groups that would have to evict pods: one that may not, one whose pods disagree, and one that evicts."""
     workspace = gangs.workspace
-    workspace.api.apply(
-        *(
-            {
-                "apiVersion": "scheduling.k8s.io/v1",
-                "kind": "PriorityClass",
-                "metadata": {"name": name},
-                "value": 100,
-                "preemptionPolicy": policy,
-            }
-            for name, policy in POLICY_OF.items()
-        )
-    )
+    workspace.api.apply(*(priority_class(name, policy=policy) for name, policy in POLICY_OF.items()))
     workspace.create_nodes(2)
     for number in range(4):
         workspace.create_pod(f"low-{number}", requests={"cpu": "2"}, spec={"terminationGracePeriodSeconds": 0})
@@ -426,14 +463,68 @@ def test_the_same_becomes_of_groups_with_preemption_policies_as_with_kube_schedu
     assert {"torn", "modest"} == {name for name, _, _ in ours.rejections}
 
 
-def test_the_same_becomes_of_groups_with_topology_constraints_as_with_kube_scheduler(tmp_path: Path) -> None:
-    ours = with_both(tmp_path, groups_in_racks, ",TopologyAwareWorkloadScheduling=true")
+@pytest.mark.parametrize("release", ["1.36", "1.37"])
+def test_the_same_becomes_of_groups_with_topology_constraints_as_with_kube_scheduler(
+    release: str, tmp_path: Path
+) -> None:
+    ours = with_both(tmp_path, groups_in_racks, ",TopologyAwareWorkloadScheduling=true", release)
     assert {name: each[0]["status"] for name, each in ours.conditions.items()} == {
         "train": "True",
         "large": "False",
         "lost": "False",
     }
     assert ours.pods_per_node == [2, 2, 6], "two nodes of one rack, and the pods without one"
+
+
+def test_the_same_becomes_of_groups_that_preempt_as_a_whole_as_with_kube_scheduler_1_36(tmp_path: Path) -> None:
+    ours = with_both(tmp_path, groups_that_evict, ",WorkloadAwarePreemption=true", "1.36")
+    assert {name: each[0]["status"] for name, each in ours.conditions.items()} == {"vain": "False", "train": "True"}
+
+
+PREEMPTION_METRICS = (
+    "scheduler_preemption_evaluation_duration_seconds",
+    "scheduler_preemption_execution_duration_seconds",
+    "scheduler_preemption_pdb_violations",
+    "scheduler_workload_preemption_attempts",
+    "scheduler_workload_preemption_victims",
+)
+EXECUTED = 'scheduler_preemption_execution_duration_seconds_count{preemptor="%s",result="success"} 1'
+
+
+def forms(text: str) -> dict[str, tuple[str, set[tuple[str, ...]], set[str]]]:
+    """Return name -> type, names of labels and bounds of buckets of the metrics of preemption."""
+    found = {}
+    for family in text_string_to_metric_families(text):
+        if family.name in PREEMPTION_METRICS:
+            labels = {tuple(sorted(sample.labels.keys() - {"le"})) for sample in family.samples}
+            bounds = {sample.labels["le"] for sample in family.samples if "le" in sample.labels}
+            found[family.name] = family.type, labels, bounds
+    return found
+
+
+def test_metrics_of_preemption_have_names_labels_and_buckets_of_kube_scheduler(tmp_path: Path) -> None:
+    found = []
+    gates = f"--feature-gates={GATES_OF['1.37']}"
+    for side in ("theirs", "ours"):
+        (tmp_path / side).mkdir()
+        with kubernetes_groups("1.37", tmp_path / side) as gangs:
+            theirs = side == "theirs"
+            control_plane = gangs.workspace.control_plane
+            scheduler = KubeScheduler(control_plane, extra_flags=(gates,)) if theirs else gangs.start(flags=(gates,))
+            gangs.workspace.api.apply(priority_class("high"), priority_class("higher", 200))
+            gangs.workspace.create_nodes(1)
+            fill(gangs, "low-0", "low-1")
+            gangs.create("train", 2, priorityClassName="high")
+            gangs.add("train", 0, 1, priorityClassName="high", terminationGracePeriodSeconds=0)
+            eventually(lambda: gangs.bound("train") == 2, "pods are evicted for the group")
+            gangs.workspace.create_pod("alone", requests={"cpu": "2"}, spec={"priorityClassName": "higher"})
+            for kind in ("podgroup", "pod"):
+                wanted = EXECUTED % kind
+                eventually(lambda: wanted in scheduler.get("/metrics"), f"a {kind} has evicted others")  # noqa: B023
+            found.append(forms(scheduler.get("/metrics")))
+    theirs_found, ours_found = found
+    assert sorted(theirs_found) == sorted(PREEMPTION_METRICS)
+    assert ours_found == theirs_found
 
 
 def test_the_same_becomes_of_composite_groups_as_with_kube_scheduler(tmp_path: Path) -> None:
