@@ -42,6 +42,7 @@ class Cluster:
 
     def __init__(self, nodes: int = 2, cpu: int = 4, *, has_lane: bool = True) -> None:
         self.side = Side(first_on_tie=True)
+        self.has_lane = has_lane
         self.cache = self.side.cache
         for framework in self.side.profiles.values():
             framework.post_filters = ("DefaultPreemption",)
