@@ -320,18 +320,25 @@ class KubernetesGangCycle(GangCycle):
         found = self._group_preemption.preempt(stand_in.pod_info, priority, members, missing, placed, plan=plan)
         if not isinstance(found, InVain):
             return found
-        fault = found.plan.fault
-        if fault is not None:
-            text = preemption_fault(other_pod_failed(fault.rejection.message))
-            return error_status(text, fault.rejection.status.error), {}
-        if isinstance(tracked, TrackedTree):
-            assert isinstance(found.plan, TreePlan)
-            root = found.plan.root(tracked).status
-            if root.code is Code.ERROR:
-                return error_status(preemption_fault(root.message), root.error), {}
-            return unschedulable(f"{PREEMPTION}: {root.message}"), {}
-        trial = unschedulable(*_reasons(tracked, found.plan, found.placed))
-        return unschedulable(f"{PREEMPTION}: {trial.message}"), {}
+        status = _why_in_vain(tracked, found)
+        self._group_preemption.evaluated(status.code, found.began)
+        return status, {}
+
+
+def _why_in_vain(tracked: TrackedGang, found: InVain) -> Status:
+    """Return what preemption says of a group that does not fit even without all that it may evict."""
+    fault = found.plan.fault
+    if fault is not None:
+        text = preemption_fault(other_pod_failed(fault.rejection.message))
+        return error_status(text, fault.rejection.status.error)
+    if isinstance(tracked, TrackedTree):
+        assert isinstance(found.plan, TreePlan)
+        root = found.plan.root(tracked).status
+        if root.code is Code.ERROR:
+            return error_status(preemption_fault(root.message), root.error)
+        return unschedulable(f"{PREEMPTION}: {root.message}")
+    trial = unschedulable(*_reasons(tracked, found.plan, found.placed))
+    return unschedulable(f"{PREEMPTION}: {trial.message}")
 
 
 def _failed_of(plan: TreePlan) -> list[Failed]:

@@ -94,6 +94,8 @@ async def test_metrics_tell_apart_what_preempts_and_count_budgets_that_are_viola
         await world.until(lambda: bool(bound(world, "higher")))
         assert (evaluated(world, "pod", "Success"), executed(world, "pod")) == (1, 1)
         assert violations.labels("pod").value == 0, "no budget is for the victim"
+        add_group(world, "vain", 3, priority=HIGH + 2)
+        await world.until(lambda: evaluated(world, "podgroup", "Unschedulable") > 0)
         add_group(world, "late", 2, priority=0)
         none = "UnschedulableAndUnresolvable"
         await world.until(lambda: evaluated(world, "podgroup", none) > 0)

@@ -39,6 +39,7 @@ class InVain:
 
     plan: Plan
     placed: int  # how many members had a node
+    began: float  # when the search for victims did, for `KubernetesPreemption.evaluated`
 
 
 # A status, with the nominations of members (pod uid -> node, "" for none) if it is a success.
@@ -64,6 +65,12 @@ class KubernetesPreemption:
     def count(self, result: str) -> None:
         """Count an attempt, by the name of its status's code."""
         self._handle.evictions.group_attempted(result)
+
+    def evaluated(self, code: Code, began: float) -> None:
+        """Report for metrics how the search for victims ended that began then; if it was in vain, the caller does."""
+        if self._handle.release.measures_preemptors:
+            seconds = self._handle.stopwatch() - began
+            self._handle.evictions.evaluated("podgroup", STATUS_LABELS[code], seconds)
 
     def preempt(
         self,
@@ -91,7 +98,7 @@ class KubernetesPreemption:
         lowest = self._handle.table.lowest_priority
         units = [] if lowest is None else self._groups.units(self._handle.table, priority)
         if not units:
-            self._evaluated(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, began)
+            self.evaluated(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, began)
             return unresolvable(NO_VICTIMS), {}
         order = Order(
             self._handle.budgets,
@@ -103,14 +110,13 @@ class KubernetesPreemption:
             found = (plan or self._planner.plan)(members, missing, on_trial=True)
             try:
                 if not found.reaches(missing) or away.is_torn:
-                    self._evaluated(Code.UNSCHEDULABLE if found.fault is None else Code.ERROR, began)
-                    return InVain(found, len(found.placed))
+                    return InVain(found, len(found.placed), began)
                 # 3. They come back one by one.
                 out = self._spare(units, order, away, found)
                 nominations = {placed.queued.uid: placed.node_name for placed in found.placed}
             finally:
                 found.placed.undo()
-        self._evaluated(Code.SUCCESS, began)
+        self.evaluated(Code.SUCCESS, began)
         victims = pods_of(out)
         if any(victim.pod.metadata.deletion_timestamp is None for victim in victims):
             units = [unit for unit in out if unit.gang is not None]
@@ -121,12 +127,6 @@ class KubernetesPreemption:
         if victims:
             self._executor.evict(victims, face, ())
         return Status(Code.SUCCESS, (preempting(len(victims)),)), nominations
-
-    def _evaluated(self, code: Code, began: float) -> None:
-        """Report the search for victims that began then."""
-        if self._handle.release.measures_preemptors:
-            seconds = self._handle.stopwatch() - began
-            self._handle.evictions.evaluated("podgroup", STATUS_LABELS[code], seconds)
 
     def _is_ongoing(self, nominated: Iterable[str], priority: int) -> bool:
         """Return True if a preempted pod of lower priority is terminating on one of these nodes."""
