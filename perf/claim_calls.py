@@ -5,7 +5,8 @@
 
 Loads: each pod has a ResourceClaim made from a template; five pods share a claim, as in SchedulingWithResourceClaim; or
 each pod requests an extended resource that a class backs. Or claims from templates have selectors, alternatives, two
-devices of one model, or a partition of a device with counters.
+devices of one model, a partition of a device with counters, shares of two devices as in ConsumableCapacity, or all
+devices of a node.
 Counted is all that the scheduler does for a pod from the watch to the confirmed binding, with its claim's events and
 writes. The simulated apiserver and its controllers are left out. Time plays a small part in it: a burst may be decided
 in more or fewer batches, which changes the sum by a few per cent.
@@ -33,6 +34,7 @@ from perf.workloads.embedded_cluster import EmbeddedCluster, Request
 
 DRIVER = "gpu.example.com"
 DEVICES = 10  # of a node
+SHARED_DEVICES = 4  # of a node, of which each has room for as many shares
 FIRST_PODS = 10  # before those that are counted, so that selectors and classes are known
 
 # Parts of the apiserver in memory and of this program.
@@ -52,6 +54,7 @@ _CLASS_OF_RESOURCE = {
 }
 _REQUEST = {"name": "gpu", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}
 _MODEL = f'device.attributes["{DRIVER}"].model == "A100"'
+_NUMBER = "dra.example.com/numa"  # an attribute that no two devices of a node have in common
 _MEMORY = f'device.capacity["{DRIVER}"].memory.compareTo(quantity("1Gi"))'
 
 
@@ -78,6 +81,11 @@ _DEVICES: dict[str, dict[str, Any]] = {
         "requests": [{"name": "one", "exactly": _exactly(1)}, {"name": "other", "exactly": _exactly(1)}],
         "constraints": [{"matchAttribute": f"{DRIVER}/model"}],
     },
+    "shares": {
+        "requests": [{"name": "gpu", "exactly": {**_exactly(2), "capacity": {"requests": {"bandwidth": "2500M"}}}}],
+        "constraints": [{"distinctAttribute": _NUMBER, "requests": ["gpu"]}],
+    },
+    "all": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu", "allocationMode": "All"}}]},
     "partitions": {"requests": [{"name": "gpu", "exactly": _exactly(1, f"{_MEMORY} < 0")}]},
 }
 _AMOUNTS = {"cpu": "100m", "memory": "500Mi"}
@@ -94,11 +102,17 @@ class Load(enum.StrEnum):
     ALTERNATIVES = "alternatives"
     MATCHING = "matching"
     PARTITIONS = "partitions"
+    SHARES = "shares"
+    ALL = "all"
+
+
+# For how many pods a node has devices.
+_PODS_OF_NODE = {Load.PARTITIONS: DEVICES // 2, Load.SHARES: SHARED_DEVICES * SHARED_DEVICES // 2, Load.ALL: 1}
 
 
 def calls_a_pod(nodes: int, pods: int, load: Load = Load.TEMPLATE) -> dict[str, float]:
     """Return function -> calls a pod. Raises ValueError if there are no devices for all pods and the FIRST_PODS."""
-    room = nodes * (DEVICES // 2 if load is Load.PARTITIONS else DEVICES)
+    room = nodes * _PODS_OF_NODE.get(load, DEVICES)
     if room < FIRST_PODS + pods:
         raise ValueError(
             f"expected devices for {FIRST_PODS} + {pods} pods, got {room} on {nodes} nodes: ask for more nodes"
@@ -146,7 +160,13 @@ class _Run:
         await self._call("STOP")
 
     def _slices(self, node: str) -> list[dict[str, Any]]:
-        devices = node_slice(DRIVER, node, 2 * DEVICES if self._load is Load.MATCHING else DEVICES)
+        numbers = {Load.MATCHING: 2 * DEVICES, Load.SHARES: SHARED_DEVICES}
+        devices = node_slice(DRIVER, node, numbers.get(self._load, DEVICES))
+        if self._load is Load.SHARES:
+            policy = {"default": "1M", "validRange": {"min": "1M", "step": "8"}}
+            for device in devices["spec"]["devices"]:
+                device["allowMultipleAllocations"] = True
+                device["capacity"] = {"bandwidth": {"value": "10G", "requestPolicy": policy}}
         if self._load is not Load.PARTITIONS:
             return [devices]
         # Half of the devices are partitions of the others, and smaller than these.

@@ -12,10 +12,18 @@ cdef enum:
     MAX_RESULTS = 32  # devices that the allocation of one claim can have
     NO_VALUE = -1  # of an attribute: the device has none
     UNKNOWN_VALUE = -2  # it is of a type that is not known
-    MATCH = 0  # a kind of constraint; the other is that values differ
+    NOT_CHOSEN = -3  # of a request: it has no value that counts
+    MATCH = 0  # kinds of constraints; of the third, 1, all values differ
+    DISTINCT_REQUESTS = 2
+    ALL_DEVICES = 1  # flags of variants
+    ADMIN_ACCESS = 2
+    OBTAINABLE = 1  # of a device that matches
+    EXCLUSIVE = 0  # of a device: how it is shared
+    SHARED_IN_USE = 2
     FOUND = 0
     NO_SOLUTION = 1
     TOO_MANY = 2
+    VIOLATED = 3  # a constraint, by a device that has to be chosen
     DEVICE = 0  # what is on the stack
     ALTERNATIVE = 1
     END = 2
@@ -48,20 +56,29 @@ cdef struct SearchC:
     const int32_t* variant_starts
     const uint8_t* has_alternatives
     const int32_t* counts
+    const uint8_t* flags  # of variants
     const uint8_t* matching  # variant x device
+    const uint8_t* sharing
     const int32_t* use_starts
     const int32_t* use_counters
     const int64_t* use_amounts
     const int32_t* pool_of
     const int32_t* pool_starts
+    const int32_t* room_starts
+    const int64_t* needs  # variant x capacity
+    int32_t capacities
     const int32_t* constraint_claims
     const uint8_t* kinds
     const int32_t* values  # constraint x device
     const uint8_t* applies  # constraint x variant
-    uint8_t* taken
+    int32_t* taken  # by device: how often it is in use or chosen, but for shares
+    uint8_t* chosen_by  # claim x device
+    int32_t* shares  # by device: how many there are
     int64_t* left
+    int64_t* room
     int32_t* results  # by claim: devices chosen so far
-    int32_t* chosen_values  # constraint x MAX_RESULTS
+    int32_t* chosen_values  # constraint x values
+    int32_t most_values
     int32_t* chosen  # by constraint: how many of these there are
     EntryC* stack
     int32_t depth
@@ -74,14 +91,19 @@ def find_devices(
     const int32_t[::1] variant_starts not None,
     bytes has_alternatives not None,
     const int32_t[::1] counts not None,
+    bytes flags not None,
     bytes matching not None,
     bytes in_use not None,
+    bytes sharing not None,
     const int32_t[::1] use_starts not None,
     const int32_t[::1] use_counters not None,
     const int64_t[::1] use_amounts not None,
     const int32_t[::1] pool_of not None,
     const int32_t[::1] pool_starts not None,
     const int64_t[::1] available not None,
+    const int32_t[::1] room_starts not None,
+    const int64_t[::1] room not None,
+    const int64_t[::1] needs not None,
     const int32_t[::1] constraint_claims not None,
     bytes constraint_kinds not None,
     const int32_t[::1] values not None,
@@ -92,20 +114,25 @@ def find_devices(
 
     Returns the number of steps, and for each chosen device, in the order of claims and requests, the number of the
     variant followed by that of the device; None if there is no solution. Steps are -1 if there would be more than
-    `most_steps`.
+    `most_steps`, or if a device that has to be chosen violates a constraint.
 
     `claim_starts` and `variant_starts`: where each claim's requests and each request's variants begin, and the end.
-    `counts`: how many devices a variant wants, at least 1. `matching`: for each variant a byte for each device, 1 if it
-    may be chosen. `in_use`: a byte for each device. `use_starts`: where each device's uses of counters begin in
-    `use_counters` (int32) and `use_amounts` (int64). `pool_of`: each device's pool; `pool_starts`: where each pool's
-    counters begin in `available` (int64). A device that uses counters may be chosen if no counter of its pool is
-    overdrawn then. `constraint_kinds`: 0 if all values have to be equal, 1 if all have to differ. `values`: for each
-    constraint the number of each device's value, -1 if it has none, -2 if that equals no other; `applies`: for each
-    constraint a byte for each variant.
+    `counts`: how many devices a variant wants. `flags` of a variant: 1 if it wants all that match, in their order, and
+    has none else, 2 if it has admin access, and so may choose devices in use. `matching`: for each variant a byte for
+    each device, 1 if it may be chosen, 2 if it matches and cannot be had. `in_use`: a byte for each device. `sharing`:
+    0 for a device that is chosen once, 1 for one that may be chosen again, 2 if such a one is in use already.
+    `use_starts`: where each device's uses of counters begin in `use_counters` (int32) and `use_amounts` (int64).
+    `pool_of`: each device's pool; `pool_starts`: where each pool's counters begin in `available` (int64). A device that
+    uses counters may be chosen if no counter of its pool is overdrawn then; a shared one uses them once. `room_starts`:
+    where the capacities of each shared device begin in `room` (int64); `needs`: for each variant, what it consumes of
+    each of them. `constraint_kinds`: 0 if all values have to be equal, 1 if all have to differ, 2 if they have to
+    differ from the last one of each request. `values`: for each constraint the number of each device's value, -1 if it
+    has none, -2 if that equals no other; `applies`: for each constraint a byte for each variant.
     """
     cdef SearchC s
     cdef int32_t requests = <int32_t>variant_starts.shape[0] - 1
     cdef int32_t each, outcome
+    cdef const uint8_t* used = in_use
     s.claims = <int32_t>claim_starts.shape[0] - 1
     s.variants = <int32_t>counts.shape[0]
     s.devices = <int32_t>len(in_use)
@@ -114,12 +141,17 @@ def find_devices(
     _same("the end of claims", claim_starts[s.claims], requests)
     _same("the end of requests", variant_starts[requests], s.variants)
     _same("alternatives", len(has_alternatives), requests)
+    _same("flags", len(flags), s.variants)
     _same("matching", len(matching), <Py_ssize_t>s.variants * s.devices)
+    _same("sharing", len(sharing), s.devices)
     _same("uses", use_starts.shape[0], s.devices + 1)
     _same("the end of uses", use_starts[s.devices], use_counters.shape[0])
     _same("amounts", use_amounts.shape[0], use_counters.shape[0])
     _same("pools of devices", pool_of.shape[0], s.devices)
     _same("the end of pools", pool_starts[pool_starts.shape[0] - 1], available.shape[0])
+    _same("rooms", room_starts.shape[0], s.devices + 1)
+    _same("the end of rooms", room_starts[s.devices], room.shape[0])
+    _same("needs", needs.shape[0], <Py_ssize_t>s.variants * room.shape[0])
     _same("kinds", len(constraint_kinds), s.constraints)
     _same("values", values.shape[0], <Py_ssize_t>s.constraints * s.devices)
     _same("applies", len(applies), <Py_ssize_t>s.constraints * s.variants)
@@ -134,12 +166,17 @@ def find_devices(
     s.variant_starts = &variant_starts[0]
     s.has_alternatives = has_alternatives
     s.counts = &counts[0] if s.variants else NULL
+    s.flags = flags
     s.matching = matching
+    s.sharing = sharing
     s.use_starts = &use_starts[0]
     s.use_counters = &use_counters[0] if use_counters.shape[0] else NULL
     s.use_amounts = &use_amounts[0] if use_amounts.shape[0] else NULL
     s.pool_of = &pool_of[0] if s.devices else NULL
     s.pool_starts = &pool_starts[0]
+    s.room_starts = &room_starts[0]
+    s.needs = &needs[0] if needs.shape[0] else NULL
+    s.capacities = <int32_t>room.shape[0]
     s.constraint_claims = &constraint_claims[0] if s.constraints else NULL
     s.kinds = constraint_kinds
     s.values = &values[0] if values.shape[0] else NULL
@@ -147,22 +184,34 @@ def find_devices(
     s.depth = 0
     s.steps = 0
     s.most_steps = most_steps
-    s.taken = <uint8_t*>malloc(s.devices + 1)
+    s.most_values = max(<int32_t>MAX_RESULTS, requests)
+    s.taken = <int32_t*>malloc((s.devices + 1) * sizeof(int32_t))
+    s.shares = <int32_t*>malloc((s.devices + 1) * sizeof(int32_t))
+    s.chosen_by = <uint8_t*>calloc(<size_t>s.claims * s.devices + 1, 1)
     s.left = <int64_t*>malloc((available.shape[0] + 1) * sizeof(int64_t))
+    s.room = <int64_t*>malloc((s.capacities + 1) * sizeof(int64_t))
     s.results = <int32_t*>calloc(s.claims + 1, sizeof(int32_t))
-    s.chosen_values = <int32_t*>malloc((s.constraints * MAX_RESULTS + 1) * sizeof(int32_t))
+    s.chosen_values = <int32_t*>malloc((<size_t>s.constraints * s.most_values + 1) * sizeof(int32_t))
     s.chosen = <int32_t*>calloc(s.constraints + 1, sizeof(int32_t))
     s.stack = <EntryC*>malloc((s.claims * (MAX_RESULTS + 1) + requests + 1) * sizeof(EntryC))
     try:
-        if not (s.taken and s.left and s.results and s.chosen_values and s.chosen and s.stack):
+        if not (s.taken and s.shares and s.chosen_by and s.left and s.room):
             raise MemoryError("no room for a search for devices")
-        memcpy(s.taken, <const char*>in_use, s.devices)
+        if not (s.results and s.chosen_values and s.chosen and s.stack):
+            raise MemoryError("no room for a search for devices")
+        for each in range(s.devices):
+            s.taken[each] = used[each] != 0
+            s.shares[each] = s.sharing[each] == SHARED_IN_USE
+        for each in range(s.constraints * s.most_values):
+            s.chosen_values[each] = NOT_CHOSEN
         if available.shape[0]:
             memcpy(s.left, &available[0], available.shape[0] * sizeof(int64_t))
+        if s.capacities:
+            memcpy(s.room, &room[0], s.capacities * sizeof(int64_t))
         # 3. Search.
         with nogil:
             outcome = _run(&s)
-        if s.steps > s.most_steps:
+        if s.steps > s.most_steps or outcome == VIOLATED:
             return -1, None
         if outcome != FOUND:
             return s.steps, None
@@ -174,7 +223,10 @@ def find_devices(
         return s.steps, found
     finally:
         free(s.taken)
+        free(s.shares)
+        free(s.chosen_by)
         free(s.left)
+        free(s.room)
         free(s.results)
         free(s.chosen_values)
         free(s.chosen)
@@ -194,7 +246,7 @@ cdef int _run(SearchC* s) noexcept nogil:
     at.variant = -1
     while True:
         outcome = _go_on(s, &at)
-        if outcome == FOUND or s.steps > s.most_steps:
+        if outcome == FOUND or outcome == VIOLATED or s.steps > s.most_steps:
             return outcome
         if not _go_back(s, &at, outcome):
             return NO_SOLUTION
@@ -234,6 +286,8 @@ cdef int _go_on(SearchC* s, PositionC* at) noexcept nogil:
                 _push(s, ALTERNATIVE, at)
                 continue
         count = s.counts[at.variant]
+        if not count and s.flags[at.variant] & ALL_DEVICES:
+            return NO_SOLUTION
         if at.k >= count:
             at.request += 1
             at.variant = -1
@@ -241,9 +295,9 @@ cdef int _go_on(SearchC* s, PositionC* at) noexcept nogil:
             continue
         if count - at.k > MAX_RESULTS - s.results[at.claim]:
             return TOO_MANY
-        device = _choose(s, at.claim, at.variant, at.start)
+        device = _choose(s, at.claim, at.request, at.variant, at.start)
         if device < 0:
-            return NO_SOLUTION
+            return VIOLATED if device == -VIOLATED else NO_SOLUTION
         _push(s, DEVICE, at).device = device
         at.k += 1
         at.start = device + 1
@@ -256,9 +310,9 @@ cdef bint _go_back(SearchC* s, PositionC* at, int outcome) noexcept nogil:
     while s.depth:
         last = &s.stack[s.depth - 1]
         if last.kind == DEVICE:
-            _give_back(s, last.claim, last.variant, last.device)
-            if outcome != TOO_MANY:
-                device = _choose(s, last.claim, last.variant, last.device + 1)
+            _give_back(s, last.claim, last.request, last.variant, last.device)
+            if outcome != TOO_MANY and not s.flags[last.variant] & ALL_DEVICES:
+                device = _choose(s, last.claim, last.request, last.variant, last.device + 1)
                 if device >= 0:
                     last.device = device
                     at.claim, at.request, at.variant = last.claim, last.request, last.variant
@@ -279,43 +333,86 @@ cdef bint _go_back(SearchC* s, PositionC* at, int outcome) noexcept nogil:
     return False
 
 
-cdef int32_t _choose(SearchC* s, int32_t claim, int32_t variant, int32_t start) noexcept nogil:
-    """Take the first device from `start` on that can be taken; -1 if there is none."""
+cdef int32_t _choose(SearchC* s, int32_t claim, int32_t request, int32_t variant, int32_t start) noexcept nogil:
+    """Take the first device from `start` on that can be taken. -1 if there is none, or if it has to be the first that
+    matches and is not to be had; -VIOLATED if that one violates a constraint.
+    """
     cdef const uint8_t* matching = s.matching + <Py_ssize_t>variant * s.devices
+    cdef bint is_needed = s.flags[variant] & ALL_DEVICES
     cdef int32_t device
+    cdef int outcome
     for device in range(start, s.devices):
-        if not s.taken[device] and matching[device] and _take(s, claim, variant, device):
+        if not matching[device]:
+            continue
+        if not is_needed and not _has_room(s, variant, device):
+            continue
+        outcome = NO_SOLUTION
+        if matching[device] == OBTAINABLE and not _is_taken(s, claim, variant, device):
+            outcome = _take(s, claim, request, variant, device)
+        if outcome == FOUND:
             return device
+        if is_needed:
+            return -VIOLATED if outcome == VIOLATED else -1
     return -1
 
 
-cdef bint _take(SearchC* s, int32_t claim, int32_t variant, int32_t device) noexcept nogil:
-    cdef int32_t constraint, each, value
-    if not _use(s, device):
-        return False
+cdef bint _is_taken(SearchC* s, int32_t claim, int32_t variant, int32_t device) noexcept nogil:
+    if s.flags[variant] & ADMIN_ACCESS:
+        return s.chosen_by[<Py_ssize_t>claim * s.devices + device]
+    return s.taken[device] != 0
+
+
+cdef int _take(SearchC* s, int32_t claim, int32_t request, int32_t variant, int32_t device) noexcept nogil:
+    cdef int32_t constraint, capacity
+    cdef bint is_charged = not s.shares[device]
+    if is_charged and not _use(s, device):
+        return NO_SOLUTION
     for constraint in range(s.constraints):
         if not _concerns(s, constraint, claim, variant):
             continue
-        value = s.values[<Py_ssize_t>constraint * s.devices + device]
-        if not _satisfies(s, constraint, value):
-            for each in range(constraint):
-                s.chosen[each] -= _concerns(s, each, claim, variant)
+        if not _add_value(s, constraint, request, s.values[<Py_ssize_t>constraint * s.devices + device]):
+            _remove_values(s, constraint, claim, request, variant)
+            if is_charged:
+                _free(s, device)
+            return VIOLATED
+    if not _has_room(s, variant, device):
+        _remove_values(s, s.constraints, claim, request, variant)
+        if is_charged:
             _free(s, device)
-            return False
-        s.chosen_values[constraint * MAX_RESULTS + s.chosen[constraint]] = value
-        s.chosen[constraint] += 1
-    s.taken[device] = 1
+        return NO_SOLUTION
+    if s.sharing[device] == EXCLUSIVE:
+        s.taken[device] += 1
+        s.chosen_by[<Py_ssize_t>claim * s.devices + device] = 1
+    else:
+        s.shares[device] += 1
+        for capacity in range(s.room_starts[device], s.room_starts[device + 1]):
+            s.room[capacity] -= s.needs[<Py_ssize_t>variant * s.capacities + capacity]
     s.results[claim] += 1
-    return True
+    return FOUND
 
 
-cdef void _give_back(SearchC* s, int32_t claim, int32_t variant, int32_t device) noexcept nogil:
-    cdef int32_t constraint
+cdef void _give_back(SearchC* s, int32_t claim, int32_t request, int32_t variant, int32_t device) noexcept nogil:
+    cdef int32_t capacity
     s.results[claim] -= 1
-    s.taken[device] = 0
-    for constraint in range(s.constraints):
-        s.chosen[constraint] -= _concerns(s, constraint, claim, variant)
-    _free(s, device)
+    if s.sharing[device] == EXCLUSIVE:
+        s.taken[device] -= 1
+        s.chosen_by[<Py_ssize_t>claim * s.devices + device] = 0
+    else:
+        s.shares[device] -= 1
+        for capacity in range(s.room_starts[device], s.room_starts[device + 1]):
+            s.room[capacity] += s.needs[<Py_ssize_t>variant * s.capacities + capacity]
+    _remove_values(s, s.constraints, claim, request, variant)
+    if not s.shares[device]:
+        _free(s, device)
+
+
+cdef bint _has_room(SearchC* s, int32_t variant, int32_t device) noexcept nogil:
+    """Return whether a shared device has what the variant consumes of its capacities."""
+    cdef int32_t capacity
+    for capacity in range(s.room_starts[device], s.room_starts[device + 1]):
+        if s.needs[<Py_ssize_t>variant * s.capacities + capacity] > s.room[capacity]:
+            return False
+    return True
 
 
 cdef bint _use(SearchC* s, int32_t device) noexcept nogil:
@@ -343,18 +440,38 @@ cdef bint _concerns(SearchC* s, int32_t constraint, int32_t claim, int32_t varia
     return s.constraint_claims[constraint] == claim and s.applies[<Py_ssize_t>constraint * s.variants + variant] != 0
 
 
-cdef bint _satisfies(SearchC* s, int32_t constraint, int32_t value) noexcept nogil:
-    cdef int32_t* known = s.chosen_values + constraint * MAX_RESULTS
-    cdef int32_t each
+cdef bint _add_value(SearchC* s, int32_t constraint, int32_t request, int32_t value) noexcept nogil:
+    """Count a device's value, unless that would violate the constraint."""
+    cdef int32_t* known = s.chosen_values + <Py_ssize_t>constraint * s.most_values
+    cdef int32_t each, chosen = s.chosen[constraint]
     if value == NO_VALUE:
         return False
-    if s.chosen[constraint] == 0:
-        return True
-    if value == UNKNOWN_VALUE:
-        return False
-    if s.kinds[constraint] == MATCH:
-        return value == known[0]
-    for each in range(s.chosen[constraint]):
-        if known[each] == value:
+    if s.kinds[constraint] == DISTINCT_REQUESTS:
+        if chosen:
+            for each in range(s.most_values):
+                if known[each] != NOT_CHOSEN and (known[each] == value or value == UNKNOWN_VALUE):
+                    return False
+        known[request] = value
+    else:
+        if chosen and value == UNKNOWN_VALUE:
             return False
+        if s.kinds[constraint] == MATCH:
+            if chosen and value != known[0]:
+                return False
+        else:
+            for each in range(chosen):
+                if known[each] == value:
+                    return False
+        known[chosen] = value
+    s.chosen[constraint] += 1
     return True
+
+
+cdef void _remove_values(SearchC* s, int32_t end, int32_t claim, int32_t request, int32_t variant) noexcept nogil:
+    """Forget the value that was added last to each constraint before `end`."""
+    cdef int32_t constraint
+    for constraint in range(end):
+        if _concerns(s, constraint, claim, variant):
+            s.chosen[constraint] -= 1
+            if s.kinds[constraint] == DISTINCT_REQUESTS:
+                s.chosen_values[<Py_ssize_t>constraint * s.most_values + request] = NOT_CHOSEN

@@ -87,7 +87,7 @@ class Allocator:
             available = available or self._count_available()
             table = None if plan.integers is None else pools.table(self._features)
             if plan.integers is not None and table is not None:
-                answer = plan.integers.find(table, self._state, available)
+                answer = plan.integers.find(table, self._state, available, self._selectors)
                 if answer is not None and (answer[1] is not None or not pools.has_invalid):
                     self.steps += answer[0]
                     return None if answer[1] is None else self._allocations_of(node, claims, answer[1])
@@ -234,8 +234,17 @@ class Allocator:
         """Make the allocations from the devices that the kernel has found, at least one for each request."""
         allocations = []
         for claim, chosen in zip(claims, found, strict=True):
-            choices = [Choice(variant, device, is_marked=True) for variant, device in chosen]
-            variants = list(dict.fromkeys(variant for variant, _ in chosen))
+            choices = [
+                Choice(
+                    variant,
+                    device,
+                    is_marked=consumed is None,
+                    share_id=None if consumed is None else self._draw_share_id(),
+                    consumed=consumed,
+                )
+                for variant, device, consumed in chosen
+            ]
+            variants = list(dict.fromkeys(variant for variant, *_ in chosen))
             allocations.append(self._make_allocation(node, claim, choices, variants))
         return allocations
 

@@ -1,32 +1,40 @@
 """What claims ask for as columns of integers, so that the kernel can search a node's devices for all of them together.
 
 The kernel goes the same way as `search.Search`, which is the definition, and takes as many steps. It is asked about
-requests for numbers of devices, with alternatives, selectors, and constraints of single values.
+requests for numbers of devices and for all, with alternatives, selectors, amounts of capacity, admin access, and
+constraints of single values.
 """
 
 from __future__ import annotations
 
+import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kscheduler._fast import find_devices
 from kscheduler.api.devices import ResourceClaim
+from kscheduler.api.exact_quantity import Quantity
 from kscheduler.devices.allocated import AllocatedState
+from kscheduler.devices.amounts import amount_of
+from kscheduler.devices.capacity import CapacityError
 from kscheduler.devices.constraints import applies
 from kscheduler.devices.counters import AvailableCounters
-from kscheduler.devices.device_table import DeviceTable
+from kscheduler.devices.device_table import DeviceTable, Matches
 from kscheduler.devices.direct import DirectPlan
 from kscheduler.devices.features import Features
 from kscheduler.devices.matching import DeviceQuery
 from kscheduler.devices.requests import Variant
 from kscheduler.devices.search import MAX_RESULTS
+from kscheduler.devices.selection import Selectors
 from kscheduler.devices.slices import ParsedDevice
 
 MOST_STEPS = 10_000  # of the kernel, which cannot be interrupted; a longer search starts again in the general search
-_MATCH, _DISTINCT = 0, 1
+_MATCH, _DISTINCT, _DISTINCT_REQUESTS = 0, 1, 2
+_ALL_DEVICES, _ADMIN_ACCESS = 1, 2  # flags of variants
 
-Found = list[list[tuple[Variant, ParsedDevice]]]  # for each claim the devices that are chosen
+# For each claim the devices that are chosen, and what is consumed of those that are shared.
+Found = list[list[tuple[Variant, ParsedDevice, Mapping[str, Quantity] | None]]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +46,8 @@ class IntegerPlan:
     claim_starts: array[int]
     variant_starts: array[int]
     has_alternatives: bytes
-    counts: array[int]
+    flags: bytes  # of the variants
+    wants_all: bool  # is there a variant that does?
     queries: Sequence[DeviceQuery]  # of the variants
     constraint_claims: array[int]
     kinds: bytes
@@ -53,11 +62,10 @@ class IntegerPlan:
         variants = [
             (place, variant) for place, of_claim in enumerate(requests) for each in of_claim for variant in each
         ]
-        if not variants or not all(_is_number(variant) for _, variant in variants):
+        if not variants or not all(variant.wants_all or variant.count > 0 for _, variant in variants):
             return None
-        for of_claim in requests:
-            if sum(min(variant.count for variant in each) for each in of_claim) > MAX_RESULTS:
-                return None  # that is an error
+        if any(_least(of_claim) > MAX_RESULTS for of_claim in requests):
+            return None  # that is an error
         given = [(i, each) for i, claim in enumerate(claims) for each in claim.spec.devices.constraints or ()]
         if given and features.list_attributes:
             return None
@@ -66,11 +74,13 @@ class IntegerPlan:
             if constraint.match_attribute is not None:
                 kinds.append(_MATCH)
                 attributes.append(constraint.match_attribute)
-            elif constraint.distinct_attribute is not None and not features.rules.distinct_by_request:
-                kinds.append(_DISTINCT)
+            elif constraint.distinct_attribute is not None:
+                kinds.append(_DISTINCT_REQUESTS if features.rules.distinct_by_request else _DISTINCT)
                 attributes.append(constraint.distinct_attribute)
             else:
                 return None
+        if _DISTINCT_REQUESTS in kinds and any(len(_names(of_claim)) < len(of_claim) for of_claim in requests):
+            return None
         all_requests = [each for of_claim in requests for each in of_claim]
         return IntegerPlan(
             requests=requests,
@@ -78,7 +88,10 @@ class IntegerPlan:
             claim_starts=_starts([len(of_claim) for of_claim in requests]),
             variant_starts=_starts([len(each) for each in all_requests]),
             has_alternatives=bytes(bool(each[0].alternative) for each in all_requests),
-            counts=array("i", [min(variant.count, 1 << 30) for _, variant in variants]),
+            flags=bytes(
+                _ALL_DEVICES * variant.wants_all + _ADMIN_ACCESS * variant.has_admin_access for _, variant in variants
+            ),
+            wants_all=any(variant.wants_all for _, variant in variants),
             queries=[DeviceQuery.of(variant) for _, variant in variants],
             constraint_claims=array("i", [i for i, _ in given]),
             kinds=bytes(kinds),
@@ -91,30 +104,39 @@ class IntegerPlan:
         )
 
     def find(
-        self, table: DeviceTable, state: AllocatedState, available: AvailableCounters
+        self, table: DeviceTable, state: AllocatedState, available: AvailableCounters, selectors: Selectors
     ) -> tuple[int, Found | None] | None:
         """Return the number of steps and the devices, or None for these if there is no solution; None if the kernel
         cannot tell.
         """
-        on_table = table.kept.get(self) or self._look_at(table)
+        matches = table.kept.get(self) or self._look_at(table, selectors)
         in_use, left = table.in_use(state), table.available(available)
-        if on_table is None or in_use is None or left is None:
+        if matches is None or in_use is None or left is None:
             return None
-        matching, values = on_table
+        if self.wants_all and table.leaves_out_used_up and table.has_shares(state):
+            return None
+        room = table.room(state, matches.unit)
+        if room is None:
+            return None
         steps, chosen = find_devices(
             self.claim_starts,
             self.variant_starts,
             self.has_alternatives,
-            self.counts,
-            matching,
+            matches.counts,
+            self.flags,
+            matches.matching,
             in_use,
+            table.sharing(state, available),
             *table.uses,
             table.pool_of,
             table.pool_starts,
             left,
+            table.room_starts,
+            room,
+            matches.needs,
             self.constraint_claims,
             self.kinds,
-            values,
+            matches.values,
             self.applies,
             MOST_STEPS,
         )
@@ -124,24 +146,68 @@ class IntegerPlan:
             return steps, None
         found: Found = [[] for _ in self.requests]
         for place in range(0, len(chosen), 2):
-            claim, variant = self.variants[chosen[place]]
-            found[claim].append((variant, table.devices[chosen[place + 1]]))
+            number, device = chosen[place : place + 2]
+            claim, variant = self.variants[number]
+            found[claim].append((variant, table.devices[device], matches.amounts.get((number, device))))
         return steps, found
 
-    def _look_at(self, table: DeviceTable) -> tuple[bytes, array[int]] | None:
-        """Return which devices variants allow, and the constraints' values; None if selectors were not asked yet."""
-        matching = []
-        for query in self.queries:
-            found = table.matching(query)
-            if found is None:
-                return None
-            matching.append(found)
-        values = array("i")
+    def _look_at(self, table: DeviceTable, selectors: Selectors) -> Matches | None:
+        """Match variants with devices; None if the kernel cannot be asked about these."""
+        if self.wants_all and not table.has_all_pools:
+            return None  # that is an error
+        found = [table.matching(query, selectors) for query in self.queries]
+        matching = [each for each in found if each is not None]
+        if len(matching) < len(found):
+            return None
+        matches = Matches()
+        try:
+            self._consume(table, matching, matches)
+        except (CapacityError, OverflowError):
+            return None
+        for (_, variant), each in zip(self.variants, matching, strict=True):
+            matches.counts.append(len(each) - each.count(0) if variant.wants_all else min(variant.count, 1 << 30))
+        if self.wants_all and self._exceeds_limit(matches.counts):
+            return None  # that is an error
+        matches.matching = b"".join(matching)
         for attribute in self.attributes:
-            values.extend(table.values(attribute))
-        on_table = b"".join(matching), values
-        table.keep(self, on_table)
-        return on_table
+            matches.values.extend(table.values(attribute))
+        table.keep(self, matches)
+        return matches
+
+    def _consume(self, table: DeviceTable, matching: Sequence[bytearray], matches: Matches) -> None:
+        """Find what variants consume of devices; those that do not offer it match no longer.
+
+        Raises CapacityError or OverflowError where only the general search can tell.
+        """
+        amounts = matches.amounts
+        for number, (_, variant) in enumerate(self.variants):
+            for place, device in enumerate(table.devices):
+                is_shared = place in table.shared
+                if not matching[number][place] or not (
+                    is_shared or variant.capacity is not None or device.has_capacity_policy
+                ):
+                    continue
+                consumed = table.amounts(variant, place)
+                if consumed is None:
+                    matching[number][place] = 0
+                elif is_shared:
+                    amounts[number, place] = consumed
+        needs = [
+            amount_of(amounts[number, place][name]) if (number, place) in amounts else 0
+            for number in range(len(self.variants))
+            for place, name in table.capacities
+        ]
+        if any(each < 0 for each in needs):
+            raise OverflowError("expected amounts that are not negative")
+        matches.unit = math.gcd(*needs) or 1
+        matches.needs.extend(each // matches.unit for each in needs)
+
+    def _exceeds_limit(self, counts: Sequence[int]) -> bool:
+        """Return whether a claim wants more devices at least than it can have."""
+        starts = self.variant_starts
+        least = [min(counts[starts[each] : starts[each + 1]]) for each in range(len(starts) - 1)]
+        claims = self.claim_starts
+        return any(sum(least[claims[each] : claims[each + 1]]) > MAX_RESULTS for each in range(len(claims) - 1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,8 +218,13 @@ class ClaimsPlan:
     integers: IntegerPlan | None  # by the kernel
 
 
-def _is_number(variant: Variant) -> bool:
-    return not variant.wants_all and not variant.has_admin_access and variant.capacity is None and variant.count > 0
+def _least(requests: Sequence[Sequence[Variant]]) -> int:
+    """Return how many devices the requests of a claim need at least, if nothing matches those for all devices."""
+    return sum(min(variant.count for variant in each) for each in requests)
+
+
+def _names(requests: Sequence[Sequence[Variant]]) -> set[str]:
+    return {each[0].request for each in requests}
 
 
 def _starts(lengths: Sequence[int]) -> array[int]:

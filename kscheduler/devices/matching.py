@@ -28,7 +28,7 @@ class DeviceQuery:
 
     @staticmethod
     def of(variant: Variant) -> DeviceQuery:
-        """Return the query of a request without admin access and amounts of capacity, which are not asked here."""
+        """Return the query of a request. Admin access and amounts of capacity are not part of it."""
         return DeviceQuery(tuple(each.expression for each in variant.selectors), variant.tolerations)
 
 

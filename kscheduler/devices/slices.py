@@ -91,6 +91,7 @@ class ParsedDevice:
         "consumption",
         "device",
         "has_binding_conditions",
+        "has_capacity_policy",
         "id",
         "index",
         "is_plain",
@@ -134,7 +135,9 @@ class ParsedDevice:
             or device.binding_conditions is not None
             or device.binding_failure_conditions is not None
         )
+        self.has_capacity_policy = False
         for capacity in self.capacity.values():
+            self.has_capacity_policy |= capacity.has_policy
             if capacity.has_policy or capacity.limit < 0:
                 self.is_plain = False
 

@@ -9,13 +9,23 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
-from kscheduler.api.objects import Node
+from kscheduler.api.devices import (
+    CapacityRange,
+    CapacityRequestPolicy,
+    DeviceCapacity,
+    DeviceClass,
+    DeviceRequestAllocationResult,
+    DeviceTaint,
+    ResourceClaim,
+    ResourceSlice,
+)
+from kscheduler.api.objects import Node, RawQuantity
 from kscheduler.cel.selectors import selectors_for
 from kscheduler.config.releases import Release
 from kscheduler.devices.allocated import AllocatedState
-from kscheduler.devices.allocator import Allocator, SearchStopped
+from kscheduler.devices.allocator import AllocationError, Allocator, SearchStopped
 from kscheduler.devices.counters import AvailableCounters
+from kscheduler.devices.device_table import MAX_EVALUATIONS
 from kscheduler.devices.integer_plan import ClaimsPlan, IntegerPlan
 from kscheduler.devices.slice_index import SliceIndex
 from tests.devices.building import (
@@ -55,15 +65,16 @@ GPUS = [device(f"g{i}", {"model": "a" if i < 2 else "b"}) for i in range(4)]
         (make_claim(first_available("r", alternative("x", 5), alternative("y", 2))), NEW, True),
         (make_claim(request(count=2), match=["gpu.example.com/model"]), OLD, True),
         (make_claim(request(count=2), distinct=["gpu.example.com/model"]), NEW, True),
-        (make_claim(request(count=2), distinct=["gpu.example.com/model"]), OLD, False),  # it is by request there
+        (make_claim(request(count=2), distinct=["gpu.example.com/model"]), OLD, True),
         (make_claim(request(count=2), match=["model"]), NEW.with_gates({"DRAListTypeAttributes": True}), False),
-        (make_claim(request_all()), NEW, False),
-        (make_claim(request(admin_access=True)), NEW, False),
+        (make_claim(request_all()), NEW, True),
+        (make_claim(request(admin_access=True)), NEW, True),
         (make_claim(request(count=33)), NEW, False),
-        (make_claim(request(capacity={"memory": "1Gi"})), NEW, False),
+        (make_claim(request(capacity={"memory": "1Gi"})), NEW, True),
+        (make_claim(), NEW, False),
     ],
 )
-def test_the_kernel_is_asked_about_numbers_of_devices(claim: ResourceClaim, release: Release, is_asked: bool) -> None:
+def test_the_kernel_is_asked_about_what_is_no_error(claim: ResourceClaim, release: Release, is_asked: bool) -> None:
     cluster = Cluster(release, [make_slice("s", GPUS)])
     assert (integers_of(cluster, claim) is not None) == is_asked
 
@@ -80,6 +91,94 @@ def test_a_partition_is_found_beside_those_in_use() -> None:
     assert [each.device for each in found[0].devices.results or ()] == ["h1"]
 
 
+SHARED = [
+    device(
+        name,
+        {"model": "a"},
+        allow_multiple_allocations=True,
+        capacity={
+            "bandwidth": DeviceCapacity("10G", CapacityRequestPolicy("1M", valid_range=CapacityRange("1M", step="8")))
+        },
+    )
+    for name in ("s0", "s1")
+]
+
+
+def found_by_the_kernel(cluster: Cluster, *claims: ResourceClaim) -> list[tuple[str, RawQuantity | None]] | None:
+    """Return the devices of all claims with what is consumed of their bandwidth; fail if the kernel cannot tell."""
+    allocator = cluster.allocator()
+    plan = integers_of(cluster, *claims)
+    assert plan is not None
+    assert isinstance(cluster.slices, SliceIndex)
+    table = cluster.slices.pools_of(make_node()).table(cluster.slices.features)
+    assert table is not None
+    available = AvailableCounters(cluster.state, by_pool_name=cluster.release.devices.counters_by_pool_name)
+    assert plan.find(table, cluster.state, available, cluster.selectors) is not None
+    allocations = allocator.allocate(make_node(), claims, plan=ClaimsPlan(None, plan))
+    if allocations is None:
+        return None
+    results = [result for each in allocations for result in each.devices.results or ()]
+    shares = [result.share_id for result in results if result.share_id is not None]
+    assert len(set(shares)) == len(shares)
+    return [(result.device, (result.consumed_capacity or {}).get("bandwidth")) for result in results]
+
+
+def shared_cluster(release: Release) -> Cluster:
+    return Cluster(release, SliceIndex(release, [make_slice("s", SHARED)]))
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_shares_are_found_as_long_as_capacity_lasts(release: Release) -> None:
+    cluster = shared_cluster(release)
+    consumed = "2500000000" if release is OLD else "2500M"
+    claim = make_claim(request(count=2, capacity={"bandwidth": "2500M"}))
+    for _ in range(2):
+        assert found_by_the_kernel(cluster, claim, claim) == [("s0", consumed), ("s1", consumed)] * 2
+        allocations = cluster.allocate(claim, claim)
+        assert allocations is not None
+        for allocation in allocations:
+            for result in allocation.devices.results or ():
+                cluster.state.add(result, release)
+    assert found_by_the_kernel(cluster, claim) is None
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_all_devices_are_found_or_the_error_is_that_of_the_search(release: Release) -> None:
+    cluster = Cluster(release, SliceIndex(release, [make_slice("s", GPUS)]))
+    assert found_by_the_kernel(cluster, make_claim(request_all())) == [(f"g{i}", None) for i in range(4)]
+    cluster.state = in_use("g3")
+    assert found_by_the_kernel(cluster, make_claim(request_all())) is None
+    assert found_by_the_kernel(cluster, make_claim(request_all(admin_access=True))) is not None
+    cluster.state = AllocatedState()
+    claim = make_claim(request_all(), match=["gpu.example.com/model"])
+    allocator = cluster.allocator()
+    plan = plan_of(allocator, [claim])
+    assert plan is not None
+    with pytest.raises(AllocationError, match=r"cannot add device .*/g2 because a claim constraint"):
+        allocator.allocate(make_node(), [claim], plan=plan)
+
+
+def test_a_taint_keeps_all_devices_from_being_found() -> None:
+    tainted = device("t", taints=[DeviceTaint(key="k", effect="NoSchedule")])
+    cluster = Cluster(NEW, SliceIndex(NEW, [make_slice("s", [*GPUS, tainted])]))
+    assert found_by_the_kernel(cluster, make_claim(request_all())) is None
+    assert found_by_the_kernel(cluster, make_claim(request(count=4))) is not None
+
+
+def test_many_selectors_are_evaluated_some_at_a_time() -> None:
+    many = [device(f"d{i}", {"model": "a"}) for i in range(MAX_EVALUATIONS + 1)]
+    cluster = Cluster(NEW, SliceIndex(NEW, [make_slice("s", many)]))
+    plan = integers_of(cluster, make_claim(request("r", 1, "model=a")))
+    assert plan is not None
+    assert isinstance(cluster.slices, SliceIndex)
+    table = cluster.slices.pools_of(make_node()).table(cluster.slices.features)
+    assert table is not None
+    available = AvailableCounters(cluster.state, by_pool_name=False)
+    assert plan.find(table, cluster.state, available, cluster.selectors) is None
+    assert len(cluster.selectors.evaluated) == MAX_EVALUATIONS
+    assert plan.find(table, cluster.state, available, cluster.selectors) is not None
+
+
 def _decoded(objects: object, kind: type) -> list:  # type: ignore[type-arg]
     return msgspec.json.decode(msgspec.json.encode(objects), type=kind)
 
@@ -91,7 +190,9 @@ def test_on_generated_clusters_it_finds_what_the_search_finds(seed: int, release
     nodes = _decoded(case.cluster["nodes"], list[Node])
     index = SliceIndex(release, _decoded(case.cluster["resourceSlices"], list[ResourceSlice]))
     classes = {each.metadata.name: each for each in _decoded(case.cluster["deviceClasses"], list[DeviceClass])}
-    state, rng = AllocatedState(), random.Random(seed)
+    rng = random.Random(seed)
+    in_use_before = _decoded(case.cluster["allocated"], list[DeviceRequestAllocationResult])
+    state = AllocatedState.of(in_use_before if rng.random() < 0.5 else (), release)
 
     def new_allocator() -> Allocator:
         return Allocator(release, state, classes, index, SELECTORS[release.version], draw_share_id=lambda: "share")
@@ -112,7 +213,9 @@ def test_on_generated_clusters_it_finds_what_the_search_finds(seed: int, release
             if integers is not None:
                 table = index.pools_of(node).table(index.features)
                 available = AvailableCounters(state, by_pool_name=release.devices.counters_by_pool_name)
-                is_used = table is not None and integers.find(table, state, available) is not None
+                is_used = (
+                    table is not None and integers.find(table, state, available, SELECTORS[release.version]) is not None
+                )
                 event(f"searched by the kernel: {is_used}")
             if isinstance(expected, list) and rng.random() < 0.5:
                 for allocation in expected:

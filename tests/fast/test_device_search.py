@@ -29,24 +29,34 @@ class Problem:
     # (claim, kind, each device's value, the variants that it concerns)
     constraints: list[tuple[int, int, list[int], list[int]]] = field(default_factory=list)
     has_alternatives: list[int] | None = None
+    flags: list[int] | None = None  # of the variants
+    sharing: list[int] | None = None  # of the devices
+    room: list[list[int]] | None = None  # device -> what is left of its capacities
+    needs: list[int] | None = None  # variant x capacity
 
     def solve(self, fast: ModuleType, most_steps: int = MOST_STEPS) -> tuple[int, list[int] | None]:
         requests = [variants for claim in self.claims for variants in claim]
         is_choice = self.has_alternatives or [int(len(variants) > 1) for variants in requests]
         flat = [use for uses in self.uses for use in uses]
+        room = self.room or [[] for _ in self.in_use]
         arguments: list[Any] = [
             _starts([len(claim) for claim in self.claims]),
             _starts([len(variants) for variants in requests]),
             bytes(is_choice),
             array("i", [count for variants in requests for count in variants]),
+            bytes(self.flags or sum(len(variants) for variants in requests)),
             bytes(each for row in self.matching for each in row),
             bytes(self.in_use),
+            bytes(self.sharing or len(self.in_use)),
             _starts([len(uses) for uses in self.uses]),
             array("i", [counter for counter, _ in flat]),
             array("q", [amount for _, amount in flat]),
             array("i", [0] * len(self.in_use)),
             array("i", [0, len(self.available)]),
             array("q", self.available),
+            _starts([len(of_device) for of_device in room]),
+            array("q", [left for of_device in room for left in of_device]),
+            array("q", self.needs or ()),
             array("i", [claim for claim, *_ in self.constraints]),
             bytes(kind for _, kind, _, _ in self.constraints),
             array("i", [value for _, _, values, _ in self.constraints for value in values]),
@@ -90,13 +100,63 @@ def test_counters_must_not_be_overdrawn(fast: ModuleType) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "values", "expected"),
-    [(0, [1, 2, 2], [1, 2]), (0, [1, -1, 1], [0, 2]), (1, [1, 1, 2], [0, 2]), (1, [-1, 2, 3], [1, 2])],
+    [
+        (0, [1, 2, 2], [1, 2]),
+        (0, [1, -1, 1], [0, 2]),
+        (1, [1, 1, 2], [0, 2]),
+        (1, [-1, 2, 3], [1, 2]),
+        (2, [1, 1, 2], [0, 2]),
+    ],
 )
 def test_constraints_hold(fast: ModuleType, kind: int, values: list[int], expected: list[int]) -> None:
     problem = Problem([[[2]]], [[1, 1, 1]], [0, 0, 0], [[], [], []], constraints=[(0, kind, values, [1])])
     found = problem.solve(fast)[1]
     assert found is not None
     assert found[1::2] == expected
+
+
+def test_only_the_last_value_of_a_request_counts_where_that_is_the_kind(fast: ModuleType) -> None:
+    problem = Problem([[[3]]], [[1, 1, 1]], [0] * 3, [[]] * 3, constraints=[(0, 2, [1, 2, 1], [1])])
+    assert problem.solve(fast)[1] == [0, 0, 0, 1, 0, 2]
+
+
+def test_a_shared_device_is_chosen_as_long_as_its_capacity_lasts(fast: ModuleType) -> None:
+    problem = Problem([[[1]]] * 3, [[1, 1]] * 3, sharing=[1, 1], room=[[5], [5]], needs=[3, 3, 2, 2, 2, 2])
+    assert problem.solve(fast)[1] == [0, 0, 1, 0, 2, 1]
+    problem.room = [[4], [1]]
+    assert problem.solve(fast)[1] is None
+
+
+def test_a_shared_device_uses_counters_once(fast: ModuleType) -> None:
+    problem = Problem([[[1]]] * 2, [[1]] * 2, [0], [[(0, 2)]], [2], sharing=[1])
+    assert problem.solve(fast)[1] == [0, 0, 1, 0]
+    problem.available = [1]
+    assert problem.solve(fast)[1] is None
+    problem.available, problem.sharing = [0], [2]
+    assert problem.solve(fast)[1] == [0, 0, 1, 0]
+
+
+def test_all_devices_that_match_are_chosen_or_none(fast: ModuleType) -> None:
+    problem = Problem([[[2]]], [[1, 0, 1]], [0] * 3, [[]] * 3, flags=[1])
+    assert problem.solve(fast)[1] == [0, 0, 0, 2]
+    problem.in_use = [1, 0, 0]
+    assert problem.solve(fast)[1] is None
+    problem.in_use, problem.matching = [0] * 3, [[1, 0, 2]]
+    assert problem.solve(fast)[1] is None
+    problem.claims, problem.matching = [[[0]]], [[0, 0, 0]]
+    assert problem.solve(fast) == (1, None)
+
+
+def test_a_constraint_that_all_devices_violate_is_for_the_general_search(fast: ModuleType) -> None:
+    problem = Problem([[[2]]], [[1, 1]], constraints=[(0, 0, [1, 2], [1])], flags=[1])
+    assert problem.solve(fast) == (-1, None)
+
+
+def test_admin_access_may_choose_devices_in_use(fast: ModuleType) -> None:
+    problem = Problem([[[1], [1]]], [[1, 1]] * 2, in_use=[1, 1], flags=[2, 2])
+    assert problem.solve(fast)[1] == [0, 0, 1, 1]  # each once for a claim
+    problem.claims = [[[1]], [[1]]]
+    assert problem.solve(fast)[1] == [0, 0, 1, 0]
 
 
 def test_more_results_than_a_claim_can_have_are_no_solution(fast: ModuleType) -> None:
@@ -132,21 +192,35 @@ def problems(draw: st.DrawFn) -> Problem:
     claims = draw(st.lists(requests, min_size=1, max_size=3))
     flat = [variants for claim in claims for variants in claim]
     variants = sum(map(len, flat))
-    bits = st.lists(st.sampled_from([0, 1, 1]), min_size=devices, max_size=devices)
+    bits = st.lists(st.sampled_from([0, 1, 1, 1, 2]), min_size=devices, max_size=devices)
     counters = draw(st.integers(0, 3))
     use = st.tuples(st.integers(0, counters - 1), st.integers(0, 3)) if counters else st.nothing()
     uses = st.lists(use, max_size=2) if counters else st.just([])
     values = st.lists(st.integers(-2, 2), min_size=devices, max_size=devices)
     concerned = st.lists(st.integers(0, 1), min_size=variants, max_size=variants)
-    constraint = st.tuples(st.integers(0, len(claims) - 1), st.integers(0, 1), values, concerned)
+    constraint = st.tuples(st.integers(0, len(claims) - 1), st.integers(0, 2), values, concerned)
+    flags = draw(st.lists(st.sampled_from([0, 0, 0, 1, 2, 3]), min_size=variants, max_size=variants))
+    matching = [draw(bits) for _ in range(variants)]
+    numbered = iter(zip(flags, matching, strict=True))
+    for each in flat:
+        for place, (flag, row) in enumerate([next(numbered) for _ in each]):
+            if flag & 1:
+                each[place] = len(row) - row.count(0)
+    sharing = draw(st.lists(st.sampled_from([0, 0, 1, 2]), min_size=devices, max_size=devices))
+    room = [draw(st.lists(st.integers(-1, 6), max_size=2)) if each else [] for each in sharing]
+    needs = variants * sum(map(len, room))
     return Problem(
         claims,
-        [draw(bits) for _ in range(variants)],
+        matching,
         draw(st.lists(st.sampled_from([0, 0, 0, 1]), min_size=devices, max_size=devices)),
         [draw(uses) for _ in range(devices)],
         draw(st.lists(st.integers(-1, 6), min_size=counters, max_size=counters)),
         draw(st.lists(constraint, max_size=2)),
         [draw(st.integers(0, 1)) if len(each) == 1 else 1 for each in flat],
+        flags,
+        sharing,
+        room,
+        draw(st.lists(st.integers(0, 3), min_size=needs, max_size=needs)),
     )
 
 

@@ -11,8 +11,11 @@ from collections.abc import Sequence
 
 _MAX_RESULTS = 32  # devices that the allocation of one claim can have
 _NO_VALUE, _UNKNOWN_VALUE = -1, -2  # of an attribute: the device has none; it is of a type that is not known
-_MATCH = 0  # a kind of constraint; the other is that values differ
-_NO_SOLUTION, _TOO_MANY = 0, 1
+_MATCH, _DISTINCT_REQUESTS = 0, 2  # kinds of constraints; of the third, 1, all values differ
+_ALL_DEVICES, _ADMIN_ACCESS = 1, 2  # flags of variants
+_OBTAINABLE = 1  # of a device that matches
+_EXCLUSIVE, _SHARED_IN_USE = 0, 2  # of a device: how it is shared
+_FOUND, _NO_SOLUTION, _TOO_MANY, _VIOLATED = 0, 1, 2, 3  # the last: a constraint, by a device that has to be chosen
 _DEVICE, _ALTERNATIVE, _END = 0, 1, 2  # what is on the stack
 
 
@@ -21,14 +24,19 @@ def find_devices(
     variant_starts: array[int],
     has_alternatives: bytes,
     counts: array[int],
+    flags: bytes,
     matching: bytes,
     in_use: bytes,
+    sharing: bytes,
     use_starts: array[int],
     use_counters: array[int],
     use_amounts: array[int],
     pool_of: array[int],
     pool_starts: array[int],
     available: array[int],
+    room_starts: array[int],
+    room: array[int],
+    needs: array[int],
     constraint_claims: array[int],
     constraint_kinds: bytes,
     values: array[int],
@@ -39,27 +47,31 @@ def find_devices(
 
     Returns the number of steps, and for each chosen device, in the order of claims and requests, the number of the
     variant followed by that of the device; None if there is no solution. Steps are -1 if there would be more than
-    `most_steps`.
+    `most_steps`, or if a device that has to be chosen violates a constraint.
 
     `claim_starts` and `variant_starts`: where each claim's requests and each request's variants begin, and the end.
-    `counts`: how many devices a variant wants, at least 1. `matching`: for each variant a byte for each device, 1 if it
-    may be chosen. `in_use`: a byte for each device. `use_starts`: where each device's uses of counters begin in
-    `use_counters` (int32) and `use_amounts` (int64). `pool_of`: each device's pool; `pool_starts`: where each pool's
-    counters begin in `available` (int64). A device that uses counters may be chosen if no counter of its pool is
-    overdrawn then. `constraint_kinds`: 0 if all values have to be equal, 1 if all have to differ. `values`: for each
-    constraint the number of each device's value, -1 if it has none, -2 if that equals no other; `applies`: for each
-    constraint a byte for each variant.
+    `counts`: how many devices a variant wants. `flags` of a variant: 1 if it wants all that match, in their order, and
+    has none else, 2 if it has admin access, and so may choose devices in use. `matching`: for each variant a byte for
+    each device, 1 if it may be chosen, 2 if it matches and cannot be had. `in_use`: a byte for each device. `sharing`:
+    0 for a device that is chosen once, 1 for one that may be chosen again, 2 if such a one is in use already.
+    `use_starts`: where each device's uses of counters begin in `use_counters` (int32) and `use_amounts` (int64).
+    `pool_of`: each device's pool; `pool_starts`: where each pool's counters begin in `available` (int64). A device that
+    uses counters may be chosen if no counter of its pool is overdrawn then; a shared one uses them once. `room_starts`:
+    where the capacities of each shared device begin in `room` (int64); `needs`: for each variant, what it consumes of
+    each of them. `constraint_kinds`: 0 if all values have to be equal, 1 if all have to differ, 2 if they have to
+    differ from the last one of each request. `values`: for each constraint the number of each device's value, -1 if it
+    has none, -2 if that equals no other; `applies`: for each constraint a byte for each variant.
     """
     search = _Search(
         claim_starts,
         variant_starts,
         has_alternatives,
-        counts,
-        matching,
-        in_use,
+        (counts, flags, matching),
+        (in_use, sharing),
         (use_starts, use_counters, use_amounts),
         (pool_of, pool_starts),
         available,
+        (room_starts, room, needs),
         (constraint_claims, constraint_kinds, values, applies),
         most_steps,
     )
@@ -72,23 +84,32 @@ class _Search:
         claim_starts: Sequence[int],
         variant_starts: Sequence[int],
         has_alternatives: bytes,
-        counts: Sequence[int],
-        matching: bytes,
-        in_use: bytes,
+        variants: tuple[Sequence[int], bytes, bytes],
+        devices: tuple[bytes, bytes],
         uses: tuple[Sequence[int], Sequence[int], Sequence[int]],
         pools: tuple[Sequence[int], Sequence[int]],
         available: Sequence[int],
+        capacities: tuple[Sequence[int], Sequence[int], Sequence[int]],
         constraints: tuple[Sequence[int], bytes, Sequence[int], bytes],
         most_steps: int,
     ) -> None:
         self._claim_starts, self._variant_starts = claim_starts, variant_starts
-        self._has_alternatives, self._counts, self._matching = has_alternatives, counts, matching
-        self._taken = bytearray(in_use)
+        self._has_alternatives = has_alternatives
+        self._counts, self._flags, self._matching = variants
+        in_use, self._sharing = devices
+        self._taken = [int(each != 0) for each in in_use]
+        self._shares = [int(each == _SHARED_IN_USE) for each in self._sharing]
+        self._chosen_by: set[tuple[int, int]] = set()  # (claim, device)
         self._use_starts, self._use_counters, self._use_amounts = uses
         self._pool_of, self._pool_starts = pools
         self._left = list(available)
+        self._room_starts, room, self._needs = capacities
+        self._room = list(room)
         self._constraint_claims, self._kinds, self._values, self._applies = constraints
         self._chosen_values: list[list[int]] = [[] for _ in self._kinds]
+        self._of_requests: list[dict[int, int]] = [
+            {} for _ in self._kinds
+        ]  # constraint -> request -> value that counts
         self._most_steps, self._steps = most_steps, 0
         self._results = [0] * (len(claim_starts) - 1)
         # (kind, claim, request, variant, k, device, whether all alternatives so far needed too many results)
@@ -98,25 +119,25 @@ class _Search:
         position: list[int] | None = [0, 0, -1, 0, 0]  # claim, request, variant (-1: none yet), k, first device
         while position is not None:
             outcome = self._go_on(position)
-            if outcome is None:
+            if outcome == _FOUND:
                 found: list[int] = []
                 for kind, _, _, variant, _, device, _ in self._stack:
                     if kind == _DEVICE:
                         found += [variant, device]
                 return self._steps, found
-            if self._steps > self._most_steps:
+            if self._steps > self._most_steps or outcome == _VIOLATED:
                 return -1, None
             position = self._go_back(outcome)
         return self._steps, None
 
-    def _go_on(self, position: list[int]) -> int | None:
+    def _go_on(self, position: list[int]) -> int:
         claim, request, variant, k, start = position
         while True:
             self._steps += 1
             if self._steps > self._most_steps:
                 return _NO_SOLUTION
             if claim >= len(self._results):
-                return None
+                return _FOUND
             if request >= self._claim_starts[claim + 1]:
                 self._stack.append([_END, claim, request, 0, 0, 0, 0])
                 claim, request, variant, k, start = claim + 1, self._claim_starts[claim + 1], -1, 0, 0
@@ -127,14 +148,16 @@ class _Search:
                     self._stack.append([_ALTERNATIVE, claim, request, variant, 0, 0, 1])
                     continue
             count = self._counts[variant]
+            if not count and self._flags[variant] & _ALL_DEVICES:
+                return _NO_SOLUTION
             if k >= count:
                 request, variant, k, start = request + 1, -1, 0, 0
                 continue
             if count - k > _MAX_RESULTS - self._results[claim]:
                 return _TOO_MANY
-            device = self._choose(claim, variant, start)
+            device = self._choose(claim, request, variant, start)
             if device < 0:
-                return _NO_SOLUTION
+                return _VIOLATED if device == -_VIOLATED else _NO_SOLUTION
             self._stack.append([_DEVICE, claim, request, variant, k, device, 0])
             k, start = k + 1, device + 1
 
@@ -143,10 +166,10 @@ class _Search:
             last = self._stack.pop()
             kind, claim, request, variant, k, device, all_too_many = last
             if kind == _DEVICE:
-                self._give_back(claim, variant, device)
-                if outcome == _TOO_MANY:
+                self._give_back(claim, request, variant, device)
+                if outcome == _TOO_MANY or self._flags[variant] & _ALL_DEVICES:
                     continue
-                device = self._choose(claim, variant, device + 1)
+                device = self._choose(claim, request, variant, device + 1)
                 if device >= 0:
                     self._stack.append([_DEVICE, claim, request, variant, k, device, 0])
                     return [claim, request, variant, k + 1, device + 1]
@@ -162,39 +185,75 @@ class _Search:
                 outcome = _NO_SOLUTION
         return None
 
-    def _choose(self, claim: int, variant: int, start: int) -> int:
-        """Take the first device from `start` on that can be taken; -1 if there is none."""
+    def _choose(self, claim: int, request: int, variant: int, start: int) -> int:
+        """Take the first device from `start` on that can be taken. -1 if there is none, or if it has to be the first
+        that matches and is not to be had; -_VIOLATED if that one violates a constraint.
+        """
         devices = len(self._taken)
+        is_needed = self._flags[variant] & _ALL_DEVICES
         for device in range(start, devices):
-            if self._taken[device] or not self._matching[variant * devices + device]:
+            matching = self._matching[variant * devices + device]
+            if not matching or (not is_needed and not self._has_room(variant, device)):
                 continue
-            if self._take(claim, variant, device):
+            outcome = _NO_SOLUTION
+            if matching == _OBTAINABLE and not self._is_taken(claim, variant, device):
+                outcome = self._take(claim, request, variant, device)
+            if outcome == _FOUND:
                 return device
+            if is_needed:
+                return -_VIOLATED if outcome == _VIOLATED else -1
         return -1
 
-    def _take(self, claim: int, variant: int, device: int) -> bool:
-        if not self._use(device):
-            return False
-        for constraint in range(len(self._kinds)):
-            if self._concerns(constraint, claim, variant):
-                if not self._satisfies(constraint, device):
-                    for each in range(constraint):
-                        if self._concerns(each, claim, variant):
-                            self._chosen_values[each].pop()
-                    self._free(device)
-                    return False
-                self._chosen_values[constraint].append(self._values[constraint * len(self._taken) + device])
-        self._taken[device] = 1
-        self._results[claim] += 1
-        return True
+    def _is_taken(self, claim: int, variant: int, device: int) -> bool:
+        if self._flags[variant] & _ADMIN_ACCESS:
+            return (claim, device) in self._chosen_by
+        return self._taken[device] != 0
 
-    def _give_back(self, claim: int, variant: int, device: int) -> None:
-        self._results[claim] -= 1
-        self._taken[device] = 0
+    def _take(self, claim: int, request: int, variant: int, device: int) -> int:
+        is_charged = not self._shares[device]
+        if is_charged and not self._use(device):
+            return _NO_SOLUTION
         for constraint in range(len(self._kinds)):
-            if self._concerns(constraint, claim, variant):
-                self._chosen_values[constraint].pop()
-        self._free(device)
+            if self._concerns(constraint, claim, variant) and not self._add_value(constraint, request, device):
+                self._remove_values(constraint, claim, request, variant)
+                if is_charged:
+                    self._free(device)
+                return _VIOLATED
+        if not self._has_room(variant, device):
+            self._remove_values(len(self._kinds), claim, request, variant)
+            if is_charged:
+                self._free(device)
+            return _NO_SOLUTION
+        if self._sharing[device] == _EXCLUSIVE:
+            self._taken[device] += 1
+            self._chosen_by.add((claim, device))
+        else:
+            self._shares[device] += 1
+            for capacity in self._capacities(device):
+                self._room[capacity] -= self._needs[variant * len(self._room) + capacity]
+        self._results[claim] += 1
+        return _FOUND
+
+    def _give_back(self, claim: int, request: int, variant: int, device: int) -> None:
+        self._results[claim] -= 1
+        if self._sharing[device] == _EXCLUSIVE:
+            self._taken[device] -= 1
+            self._chosen_by.discard((claim, device))
+        else:
+            self._shares[device] -= 1
+            for capacity in self._capacities(device):
+                self._room[capacity] += self._needs[variant * len(self._room) + capacity]
+        self._remove_values(len(self._kinds), claim, request, variant)
+        if not self._shares[device]:
+            self._free(device)
+
+    def _capacities(self, device: int) -> range:
+        return range(self._room_starts[device], self._room_starts[device + 1])
+
+    def _has_room(self, variant: int, device: int) -> bool:
+        """Return whether a shared device has what the variant consumes of its capacities."""
+        room, first = self._room, variant * len(self._room)
+        return all(self._needs[first + each] <= room[each] for each in self._capacities(device))
 
     def _use(self, device: int) -> bool:
         begin, end = self._use_starts[device], self._use_starts[device + 1]
@@ -217,14 +276,26 @@ class _Search:
             return False
         return bool(self._applies[constraint * len(self._counts) + variant])
 
-    def _satisfies(self, constraint: int, device: int) -> bool:
+    def _add_value(self, constraint: int, request: int, device: int) -> bool:
+        """Count a device's value, unless that would violate the constraint."""
         value, chosen = self._values[constraint * len(self._taken) + device], self._chosen_values[constraint]
         if value == _NO_VALUE:
             return False
-        if not chosen:
-            return True
-        if value == _UNKNOWN_VALUE:
+        if self._kinds[constraint] == _DISTINCT_REQUESTS:
+            last = self._of_requests[constraint]
+            if chosen and (value in last.values() or (value == _UNKNOWN_VALUE and last)):
+                return False
+            last[request] = value
+        elif chosen and (
+            value == _UNKNOWN_VALUE or (value != chosen[0] if self._kinds[constraint] == _MATCH else value in chosen)
+        ):
             return False
-        if self._kinds[constraint] == _MATCH:
-            return value == chosen[0]
-        return value not in chosen
+        chosen.append(value)
+        return True
+
+    def _remove_values(self, end: int, claim: int, request: int, variant: int) -> None:
+        """Forget the value that was added last to each constraint before `end`."""
+        for constraint in range(end):
+            if self._concerns(constraint, claim, variant):
+                self._chosen_values[constraint].pop()
+                self._of_requests[constraint].pop(request, None)
