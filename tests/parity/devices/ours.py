@@ -1,4 +1,7 @@
-"""The decisions of this program's allocator about a case."""
+"""The decisions of this program's allocator about a case.
+
+In cases with odd seeds it has the plan of a pod's claims, as in the plugin, and in the others the search alone.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ from kscheduler.cel.selectors import Selectors
 from kscheduler.config.releases import RELEASES
 from kscheduler.devices.allocated import AllocatedState
 from kscheduler.devices.allocator import AllocationError, Allocator, PoolError
+from kscheduler.devices.integer_plan import ClaimsPlan
 from kscheduler.devices.taints import apply_taint_rules
+from tests.devices.deciding import plan_of
 from tests.parity.devices.case import DeviceCase, Object
 from tests.parity.devices.oracle import Decision
 
@@ -36,6 +41,7 @@ class World:
 
     def __init__(self, case: DeviceCase) -> None:
         cluster = case.cluster
+        self._has_plans = case.seed % 2 == 1
         self._release = RELEASES[case.release].with_gates(case.gates)
         self._nodes = read_objects(cluster.get("nodes"), Node)
         self._classes = {each.metadata.name: each for each in read_objects(cluster.get("deviceClasses"), DeviceClass)}
@@ -63,9 +69,10 @@ class World:
             self._selectors,
             draw_share_id=lambda: f"share-{next(numbers)}",
         )
+        plan = plan_of(allocator, claims) if self._has_plans else None
         for node in self._nodes:
             before = allocator.steps
-            decision = _decision(allocator, node, claims)
+            decision = _decision(allocator, node, claims, plan)
             decision.steps = allocator.steps - before
             yield decision
 
@@ -75,9 +82,9 @@ class World:
             self._state.add(result, self._release)
 
 
-def _decision(allocator: Allocator, node: Node, claims: list[ResourceClaim]) -> Decision:
+def _decision(allocator: Allocator, node: Node, claims: list[ResourceClaim], plan: ClaimsPlan | None) -> Decision:
     try:
-        allocations = allocator.allocate(node, claims)
+        allocations = allocator.allocate(node, claims, plan=plan)
     except PoolError as error:
         return Decision(failure=str(error))
     except AllocationError as error:
