@@ -300,8 +300,11 @@ def _sum_int64(first: int, first_exponent: int, second: int, second_exponent: in
     if first == 0:
         return second, second_exponent
     exponent = min(first_exponent, second_exponent)
-    a = _shifted_int64(first, first_exponent - exponent)
-    b = _shifted_int64(second, second_exponent - exponent)
+    a: int | None = first
+    b: int | None = second
+    if first_exponent != second_exponent:
+        a = _shifted_int64(first, first_exponent - exponent)
+        b = _shifted_int64(second, second_exponent - exponent)
     if a is None or b is None or not _MIN_INT64 <= a + b <= _MAX_INT64:
         return None
     return a + b, exponent

@@ -244,7 +244,7 @@ class Allocator:
                 )
                 for variant, device, consumed in chosen
             ]
-            variants = list(dict.fromkeys(variant for variant, *_ in chosen))
+            variants = list(dict.fromkeys([variant for variant, *_ in chosen]))
             allocations.append(self._make_allocation(node, claim, choices, variants))
         return allocations
 

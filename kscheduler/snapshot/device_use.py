@@ -6,6 +6,7 @@ kube-scheduler, allocated claims form a set: a device that two of them name is f
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Sequence
 
@@ -18,6 +19,7 @@ from kscheduler.devices.change_log import ChangeLog
 log = logging.getLogger(__name__)
 
 _NOTHING = Quantity.parse("0")
+_CACHED_AMOUNTS = 1024  # of capacity, as results have them; those of a template's claims are few
 
 
 class DeviceUse:
@@ -141,6 +143,7 @@ def _subtract(capacity: dict[DeviceID, dict[str, Quantity]], device: DeviceID, a
         del capacity[device]
 
 
+@functools.lru_cache(maxsize=_CACHED_AMOUNTS, typed=True)
 def _quantity(amount: str | int | float) -> Quantity:
     """Return the amount; what cannot be read, which no apiserver stores, counts as nothing."""
     try:
