@@ -2,8 +2,6 @@
 
 cimport cython
 
-from heapq import heapify, heappop, heappush
-
 from kscheduler._fast.codes cimport MANY_TIMERS, NOTHING_LEFT, STOPPED, TIME_STANDS_STILL
 
 
@@ -15,6 +13,8 @@ cdef class Call:
     cdef object callback  # None once cancelled
     cdef tuple args
     cdef object context
+    cdef double when  # of a timer
+    cdef long long number  # of a timer, by which those of the same time are ordered
 
     def __cinit__(self, callback, tuple args not None, context):
         self.callback = callback
@@ -37,7 +37,7 @@ cdef class CallQueue:
 
     cdef object _now
     cdef list _ready
-    cdef list _timers  # heap: when, number, call
+    cdef list _timers  # a heap of calls: each comes before the two at twice its index and one or two more
     cdef long long _number  # of the last timer
     cdef Py_ssize_t _many_timers  # with more than this, cancelled ones are removed from the heap
     cdef Py_ssize_t _left  # calls of this round that come after the one that is being made
@@ -73,15 +73,61 @@ cdef class CallQueue:
 
     cdef Call _set_timer(self, double when, Call call):
         self._number += 1
-        heappush(self._timers, (when, self._number, call))
+        call.when = when
+        call.number = self._number
+        self._timers.append(call)
+        self._rise(len(self._timers) - 1)
         if len(self._timers) > self._many_timers:
             self._drop_cancelled()
         return call
 
     cdef _drop_cancelled(self):
-        self._timers = [timer for timer in self._timers if (<Call>(<tuple>timer)[2]).callback is not None]
-        heapify(self._timers)
+        cdef Py_ssize_t at
+        cdef list kept = [call for call in self._timers if (<Call>call).callback is not None]
+        self._timers = []
+        for at in range(len(kept)):
+            self._timers.append(kept[at])
+            self._rise(at)
         self._many_timers = max(MANY_TIMERS, 2 * len(self._timers))
+
+    cdef Call _pop_first(self):
+        """Remove and return the first timer; there must be one."""
+        cdef Call last = <Call>self._timers.pop(), first
+        if not self._timers:
+            return last
+        first = <Call>self._timers[0]
+        self._timers[0] = last
+        self._sink()
+        return first
+
+    cdef _rise(self, Py_ssize_t at):
+        """Move the timer at this index up to its place."""
+        cdef list timers = self._timers
+        cdef Call call = <Call>timers[at], above
+        while at > 0:
+            above = <Call>timers[(at - 1) // 2]
+            if not comes_before(call, above):
+                break
+            timers[at] = above
+            at = (at - 1) // 2
+        timers[at] = call
+
+    cdef _sink(self):
+        """Move the timer at index 0 down to its place."""
+        cdef list timers = self._timers
+        cdef Py_ssize_t at = 0, below = 1, end = len(timers)
+        cdef Call call = <Call>timers[0], next
+        while below < end:
+            next = <Call>timers[below]
+            if below + 1 < end and comes_before(<Call>timers[below + 1], next):
+                below += 1
+                next = <Call>timers[below]
+            if not comes_before(next, call):
+                break
+            timers[at] = next
+            at = below
+            below = 2 * at + 1
+        timers[at] = call
 
     def is_at_last_call(self):
         """Return whether the call that is being made is the last one of its round, and none is ready for the next."""
@@ -112,17 +158,17 @@ cdef class CallQueue:
         while not self._is_stopped:
             if not self._ready:
                 while self._timers and self._first().callback is None:
-                    heappop(self._timers)
+                    self._pop_first()
                 if not self._timers:
                     return NOTHING_LEFT
-                if self._first_s() > now:
-                    self._now = now = self._first_s()
+                if self._first().when > now:
+                    self._now = now = self._first().when
                     rounds = 0
             rounds += 1
             if rounds > max_rounds:
                 return TIME_STANDS_STILL
-            while self._timers and self._first_s() <= now:
-                self._ready.append((<tuple>heappop(self._timers))[2])
+            while self._timers and self._first().when <= now:
+                self._ready.append(self._pop_first())
             batch = self._ready
             self._ready = []
             for done in range(len(batch)):
@@ -143,8 +189,9 @@ cdef class CallQueue:
                     on_error(callback, error)
         return STOPPED
 
-    cdef inline double _first_s(self):
-        return <double>(<tuple>self._timers[0])[0]
-
     cdef inline Call _first(self):
-        return <Call>(<tuple>self._timers[0])[2]
+        return <Call>self._timers[0]
+
+
+cdef inline bint comes_before(Call one, Call other) noexcept:
+    return one.when < other.when or (one.when == other.when and one.number < other.number)

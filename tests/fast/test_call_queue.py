@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from contextvars import ContextVar, copy_context
 from types import ModuleType
 
@@ -84,6 +85,20 @@ def test_cancelled_timers_do_not_pile_up(fast: ModuleType) -> None:
     assert len(calls) <= 2 * MANY_TIMERS
     assert calls.run(MOST_ROUNDS, no_error) == NOTHING_LEFT
     assert (made, calls.time()) == (["kept"], 2e6)
+
+
+@pytest.mark.parametrize("count", [*range(8), 100, 3 * MANY_TIMERS])
+def test_any_number_of_timers_come_in_order_though_some_are_cancelled(fast: ModuleType, count: int) -> None:
+    calls, source = fast.CallQueue(0.0), random.Random(count)
+    made: list[int] = []
+    whens = [float(source.randrange(1 + count // 3)) for _ in range(count)]
+    timers = [calls.call_at(when, made.append, number) for number, when in enumerate(whens)]
+    cancelled = set(source.sample(range(count), count // 4))
+    for number in cancelled:
+        timers[number].cancel()
+    calls.call_at(float(count), made.append, -1)
+    assert calls.run(MOST_ROUNDS, no_error) == NOTHING_LEFT
+    assert made == [*sorted(set(range(count)) - cancelled, key=lambda number: (whens[number], number)), -1]
 
 
 def test_an_error_is_reported_and_stops_nothing(fast: ModuleType) -> None:
