@@ -35,6 +35,7 @@ cdef class Placer:
 
     cdef PodClass _check_class(self, object candidate)
     cdef int _catch_up(self, PodClass pod_class) except -1
+    cdef int make_ready(self, PodClass pod_class, int outcome) except -1
     cdef int _raise_bad_node_class(self, PodClass pod_class) except -1
     cdef int prepare(self, PodClass pod_class) except -1
     cdef int make_room(self, Py_ssize_t needed) except -1

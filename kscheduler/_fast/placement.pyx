@@ -187,20 +187,44 @@ cdef class Placer:
                     done = self.run(pointers, done, count, bits, &used_bits, &rows[0], &feasible[0], &outcome)
                 if done > before:
                     self.columns.generation += done - before
-                if outcome == UNREADY:
-                    self.prepare(pods[done])
-                elif outcome == UNASKED:
-                    (<PodClass>pods[done]).ask()
-                elif outcome == BAD_NODE_CLASS:
-                    self._raise_bad_node_class(pods[done])
-                elif outcome == TOO_MUCH:
+                if outcome == DONE or outcome == NOWHERE:
+                    break
+                if outcome == TOO_MUCH:
                     rows[done], row = -1, rows[done]
                     self.columns.add_pod(row, (<PodClass>pods[done]).request)
                 else:
-                    break
+                    self.make_ready(pods[done], outcome)
         finally:
             PyMem_Free(pointers)
         return done, used_bits
+
+    def place_one(self, PodClass pod_class not None, random_bits):
+        """Place one pod as `place_many` does. Returns its row, and on how many rows it fitted; (-1, 0) for no row.
+
+        `random_bits`: as an item of those of `place_many`, or None.
+        """
+        self._check_class(pod_class)
+        cdef ClassC* pointer = &pod_class.c
+        cdef unsigned long long number = 0
+        cdef const unsigned long long* bits = NULL
+        cdef Py_ssize_t used_bits = 0, done = 0
+        cdef int row = -1, feasible = 0, outcome = DONE
+        if random_bits is not None:
+            number = random_bits
+            bits = &number
+        self.look()
+        while True:
+            with nogil:
+                done = self.run(&pointer, 0, 1, bits, &used_bits, &row, &feasible, &outcome)
+            if done:
+                self.columns.generation += 1
+                return row, feasible
+            if outcome == NOWHERE:
+                return -1, 0
+            if outcome == TOO_MUCH:
+                self.columns.add_pod(row, pod_class.request)
+            else:
+                self.make_ready(pod_class, outcome)
 
     def confine(self, inside):
         """Confine all placements to rows (nodes) whose byte in `inside` is 1, until the next call; None: to none.
@@ -265,6 +289,16 @@ cdef class Placer:
         with nogil:
             outcome = self.catch_up(&pod_class.c)
         if outcome == BAD_NODE_CLASS:
+            self._raise_bad_node_class(pod_class)
+        return 0
+
+    cdef int make_ready(self, PodClass pod_class, int outcome) except -1:
+        """Do what a class lacks, for want of which `run` has ended before a pod of it."""
+        if outcome == UNREADY:
+            self.prepare(pod_class)
+        elif outcome == UNASKED:
+            pod_class.ask()
+        elif outcome == BAD_NODE_CLASS:
             self._raise_bad_node_class(pod_class)
         return 0
 

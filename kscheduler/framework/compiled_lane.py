@@ -191,6 +191,8 @@ class CompiledLane:
         # 2. Place them. A pod with terms, or bound to one node, is placed alone: those before it are assumed first.
         if kept or self._confined_to[1]:
             self._leave_out(kept or NONE)
+        rows: Sequence[int]
+        feasible: Sequence[int]
         if run:
             rows, feasible = self._place_run(run, yields=kept is not None)
         else:
@@ -300,13 +302,29 @@ class CompiledLane:
             return run, alone
         return run[:admitted], None
 
-    def _place_run(self, run: list[PodClass], *, yields: bool = False) -> tuple[array[int], array[int]]:
+    def _place_run(self, run: list[PodClass], *, yields: bool = False) -> tuple[Sequence[int], Sequence[int]]:
         """Place one pod for each of these pod classes, in order.
 
         `yields`: they must leave room to nominated pods; then a pod that comes to a node of theirs is the last one,
         since there is less room beside them then. Returns, for the pods that got a node, the rows of the nodes and how
         many nodes were feasible.
         """
+        if len(run) == 1:  # as where pods come one by one: nothing has to be passed in arrays
+            pod_class = run[0]
+            try:
+                number = None if self._first_on_tie else self._ties.next()
+                row, fitting = self._placer.place_one(pod_class, number)
+            except Exception as error:
+                self._log_fault(self._classes.of(pod_class), error)
+                return (), ()
+            if row < 0:
+                return (), ()
+            if number is not None and fitting > 1:
+                self._ties.use(1)
+            counted = self._classes.counted.get(pod_class)
+            if counted is not None and not self._recount(pod_class, row, counted):
+                return (), ()
+            return (row,), (fitting,)
         rows, feasible = _NO_ROW * len(run), _NONE_FEASIBLE * len(run)
         bits = None if self._first_on_tie else self._ties.ahead(len(run))
         try:
@@ -370,7 +388,7 @@ class CompiledLane:
         terms = joined.terms
         if terms is None:
             return False
-        bits = None if self._first_on_tie else self._ties.ahead(1)[0]
+        bits = None if self._first_on_tie else self._ties.next()
         try:
             row, fitting = terms.place(self._placer, joined.pod_class, bits)
             if row < 0:

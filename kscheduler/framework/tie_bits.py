@@ -24,8 +24,8 @@ class TieBits:
         self._next = 0  # index of the first unused number in `_drawn`
 
     def draw(self) -> int:
-        bits = self.ahead(1)[0]
-        self.use(1)
+        bits = self.next()
+        self._next += 1
         return bits
 
     def ahead(self, count: int) -> array[int]:
@@ -35,6 +35,12 @@ class TieBits:
             self._drawn = self._drawn[self._next :] + self._further(max(AHEAD, count))
             self._next, end = 0, count
         return self._drawn[self._next : end]
+
+    def next(self) -> int:
+        """Return the next random number without consuming it; `use` consumes it."""
+        if self._next == len(self._drawn):
+            self.ahead(1)
+        return self._drawn[self._next]
 
     def use(self, count: int) -> None:
         self._next += count

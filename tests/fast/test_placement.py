@@ -42,6 +42,22 @@ def test_ties_go_to_the_lowest_row_or_to_the_bits(fast: ModuleType) -> None:
     assert [placer.place(pods, bits) for bits in (None, 0, 1, 2, 3, 1 << 200)] == [1, 1, 2, 3, 1, 1 + (1 << 200) % 3]
 
 
+def test_one_pod_is_placed_and_counted_as_the_first_of_many(fast: ModuleType) -> None:
+    columns = make_columns(fast, [NodeSpec(allowed_pods=1), NodeSpec(allowed_pods=2)])
+    placer, pods = fast.Placer(columns, PLENTY), new_class(fast, columns)
+    assert placer.place_one(pods, 5) == (1, 2)
+    assert placer.place_one(pods, None) == (0, 2)
+    assert placer.place_one(pods, 7) == (1, 1)
+    assert placer.place_one(pods, 7) == (-1, 0)
+    assert [columns.pod_count(row) for row in range(2)] == [1, 2]
+    foreign = new_class(fast, make_columns(fast, [NodeSpec()]))
+    with pytest.raises(ValueError, match="of another table"):
+        placer.place_one(foreign, None)
+    for wrong in (-1, 1 << 64):
+        with pytest.raises(OverflowError):
+            placer.place_one(pods, wrong)
+
+
 def test_a_class_sees_what_has_changed_since_its_last_pod(fast: ModuleType) -> None:
     columns = make_columns(fast, [NodeSpec(), NodeSpec()])
     placer, pods = fast.Placer(columns, PLENTY), new_class(fast, columns)

@@ -40,6 +40,7 @@ steps = st.one_of(
     st.tuples(st.just("count"), which),
     st.tuples(st.just("fits"), which, row),
     st.tuples(st.just("many"), st.lists(which, max_size=12), st.none() | st.integers(0, 1 << 30)),
+    st.tuples(st.just("one"), which, st.none() | st.integers(0, 1 << 30)),
     st.tuples(st.just("again"), which, specs),
     st.tuples(st.just("forget"), which),
     st.tuples(st.just("confine"), st.none() | st.lists(st.integers(0, 1), max_size=9).map(bytes)),
@@ -95,6 +96,13 @@ class Run:
 
     def many_into(self, order: list[int], *arrays: Any) -> object:
         return self.placer.place_many([self.classes[at] for at in order], *arrays)
+
+    def one(self, at: int, random_bits: int | None) -> object:
+        reported = self.step("one_counted", at, random_bits)
+        return reported, [self.columns.pod_count(each) for each in range(self.columns.rows)], self.columns.generation
+
+    def one_counted(self, at: int, random_bits: int | None) -> object:
+        return self.placer.place_one(self.classes[at], random_bits)
 
     def again(self, at: int, spec: ClassSpec) -> object:
         self.classes[at] = spec.make(self.fast, self.columns)

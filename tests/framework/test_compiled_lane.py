@@ -299,6 +299,7 @@ def test_tie_bits_are_the_same_however_many_are_looked_at() -> None:
     drawn = [one.draw() for _ in range(3 * AHEAD)]
     seen: list[int] = []
     for number in (1, 500, 2, AHEAD + 7, 900):
+        assert many.next() == drawn[len(seen)]
         seen += many.ahead(number)
         many.use(number)
     assert seen == drawn[: len(seen)]

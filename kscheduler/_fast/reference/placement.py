@@ -109,6 +109,16 @@ class Placer:
             used_bits += bits is not None
         return len(pods), used_bits
 
+    def place_one(self, pod_class: PodClass, random_bits: int | None) -> tuple[int, int]:
+        """Place one pod as `place_many` does. Returns its row, and on how many rows it fitted; (-1, 0) for no row.
+
+        `random_bits`: as an item of those of `place_many`, or None.
+        """
+        rows, feasible = array("i", [-1]), array("i", [0])
+        bits = None if random_bits is None else array("Q", [random_bits])
+        placed, _ = self.place_many([pod_class], bits, rows, feasible)
+        return (rows[0], feasible[0]) if placed else (-1, 0)
+
     def confine(self, inside: bytes | None) -> None:
         """Confine all placements to rows (nodes) whose byte in `inside` is 1, until the next call; None: to none.
 
