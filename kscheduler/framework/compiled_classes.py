@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
-from operator import attrgetter, call
 
 from kscheduler._fast import Placer, PodClass, PodRequest
 from kscheduler.errors import InternalError
@@ -95,8 +93,13 @@ class CompiledClasses:
         self.sign = (
             self._signer.sign
         )  # computes a pod's signature (all that plugins read in it), until the next `forget`
-        self._readers = _readers(handle, _following(profiles))
-        self._versions = [read() for read in self._readers]
+        counters = handle.table.counters
+        # The parts of the cluster's state that plugins' answers may depend on: each counts its changes.
+        self._images, self._owners, self._namespaces = handle.table.images, handle.owners, handle.namespaces
+        self._terms, self._label_keys_of_terms = counters.by_terms, counters.label_keys_of_terms
+        self._node_changes, self._devices = handle.table.node_changes, handle.devices
+        self._following = _following(profiles)
+        self._versions: tuple[int, ...] = (-1,) * len(Source)  # by source, when they were last read
         self._epoch = 0
         self._changed = [0] * len(Source)  # source -> the epoch of its latest change
         self._sampling: set[str] = set()  # profiles whose searches do not examine all nodes
@@ -128,7 +131,19 @@ class CompiledClasses:
         """
         if len(self._young) >= MAX_SIGNATURES or self._bytes > self._max_bytes:
             self._grow_old()
-        versions = list(map(call, self._readers))
+        terms = self._terms
+        versions = (  # in the order of `Source`; written out, since this is done for each batch, be it of one pod
+            self._table.static_generation,
+            self._images.generation,
+            self._owners.generation,
+            self._namespaces.generation,
+            terms.last_id,
+            terms.vanished,
+            len(self._label_keys_of_terms),
+            self._node_changes.count,
+            sum([plugin.follow() for plugin in self._following]) if self._following else 0,
+            self._devices.resources_generation,
+        )
         if versions == self._versions:
             return
         self._epoch += 1
@@ -320,26 +335,3 @@ class CompiledClasses:
 def _following(profiles: Mapping[str, Framework]) -> list[FollowingPlugin]:
     plugins = [plugin for framework in profiles.values() for plugin in framework.class_compiler.plugins or ()]
     return [plugin for plugin in plugins if isinstance(plugin, FollowingPlugin)]
-
-
-def _readers(handle: Handle, following: Sequence[FollowingPlugin]) -> list[Callable[[], int]]:
-    """Return a function for each Source (part of the cluster's state); its value changes whenever the source does."""
-    table, owners, namespaces = handle.table, handle.owners, handle.namespaces
-    counters = table.counters
-    terms = counters.by_terms
-    # Read before each batch: an attrgetter costs no call of a function of ours.
-    attributes: tuple[tuple[str, object], ...] = (
-        ("static_generation", table),
-        ("generation", table.images),
-        ("generation", owners),
-        ("generation", namespaces),
-        ("last_id", terms),
-        ("vanished", terms),
-    )
-    return [
-        *(partial(attrgetter(name), of) for name, of in attributes),
-        counters.label_keys_of_terms.__len__,
-        partial(attrgetter("count"), table.node_changes),
-        (lambda: sum([plugin.follow() for plugin in following])) if following else int,
-        partial(attrgetter("resources_generation"), handle.devices),
-    ]
