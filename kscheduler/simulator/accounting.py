@@ -7,6 +7,7 @@ exact.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -155,17 +156,25 @@ class Accounting:
     # --- pods -----------------------------------------------------------------------------------------------------
 
     def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
+        note: Callable[[Pod], None]
         if before is None:
             assert after is not None
-            self._advance()
-            self._created(after)
+            note, pod = self._created, after
         elif after is None or after.status.phase in FINISHED:
-            if after is None or before.spec.node_name != after.spec.node_name or before.status.phase not in FINISHED:
-                self._advance()
-                self._left(before)
-        elif before.spec.node_name != after.spec.node_name:  # other updates need no accounting
-            self._advance()
-            self._placed(self.records[after.metadata.uid], after)
+            if after is not None and before.status.phase in FINISHED and before.spec.node_name == after.spec.node_name:
+                return
+            note, pod = self._left, before
+        elif before.spec.node_name != after.spec.node_name:
+            note, pod = self._placed, after
+        else:  # other updates need no accounting
+            return
+        # As `_advance`, without its call for each change.
+        now, timeline = self._now(), self.timeline
+        if now > self.now_s:
+            if now - timeline.last_s >= timeline.interval_s and self.start_s is not None:
+                self._sample(now)
+            self.now_s = now
+        note(pod)
 
     def _created(self, pod: Pod) -> None:
         uid, spec = pod.metadata.uid, pod.spec
@@ -179,7 +188,7 @@ class Accounting:
         if self.pending > self.peak_pending:
             self.peak_pending = self.pending
         if record.existing:
-            self._placed(record, pod)
+            self._placed(pod)
 
     def _demand(self, pod: Pod) -> Demand:
         """Return what the pod asks for, one object for all pods of a spec, which is not known yet."""
@@ -189,7 +198,8 @@ class Accounting:
         self._demands[id(pod.spec)] = pod.spec, demand
         return demand
 
-    def _placed(self, record: PodRecord, pod: Pod) -> None:
+    def _placed(self, pod: Pod) -> None:
+        record = self.records[pod.metadata.uid]
         if record.bound_s is not None:
             self._violated(f"pod {record.key} was bound to {pod.spec.node_name} when it had a node already")
             return
@@ -204,7 +214,15 @@ class Accounting:
         if record.row < 0:
             self._violated(f"pod {record.key} was bound to {pod.spec.node_name}, which does not exist")
             return
-        self._add(self.rows[record.row], record, 1)
+        row, demand, now_s = self.rows[record.row], record.demand, self.now_s
+        parts = demand.parts or self._parts(demand)
+        is_overfull = row.use.change(parts, 1, now_s, row.capacity)
+        row.pods += 1
+        row.ever_used = True
+        if is_overfull and not record.existing:
+            self._report_overfull(row, record)
+        if self.use.change(parts, 1, now_s, self._most_used):
+            self._note_peak(parts)
 
     def _left(self, pod: Pod) -> None:
         record = self.records[pod.metadata.uid]
@@ -217,21 +235,10 @@ class Accounting:
             return
         self.running -= 1
         if record.row >= 0:
-            self._add(self.rows[record.row], record, -1)
-
-    def _add(self, row: NodeRow, record: PodRecord, sign: int) -> None:
-        """Add the pod's requests to its node's use, or subtract them if `sign` is -1."""
-        parts, now_s = record.demand.parts or self._parts(record.demand), self.now_s
-        is_overfull = row.use.change(parts, sign, now_s, row.capacity)
-        is_new_peak = self.use.change(parts, sign, now_s, self._most_used)
-        row.pods += sign
-        if sign < 0:
-            return
-        row.ever_used = True
-        if is_overfull and not record.existing:
-            self._report_overfull(row, record)
-        if is_new_peak:
-            self._note_peak(parts)
+            row, parts, now_s = self.rows[record.row], record.demand.parts, self.now_s
+            row.use.change(parts, -1, now_s, row.capacity)
+            self.use.change(parts, -1, now_s, self._most_used)
+            row.pods -= 1
 
     def _report_overfull(self, row: NodeRow, record: PodRecord) -> None:
         for index, _ in record.demand.parts:

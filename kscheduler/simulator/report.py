@@ -230,7 +230,7 @@ def build_report(
 ) -> Report:
     """Compute the report of one simulation. `parameters`: the command's arguments, which the report shows.
 
-    `with_histories`: with what is shown of single pods and nodes over time, which takes longer than all figures.
+    `with_histories`: with what is shown of single pods and nodes and over time, which takes longer than all figures.
     """
     books = outcome.accounting
     start_s = books.start_s or 0.0
@@ -261,8 +261,8 @@ def build_report(
         nodes=_node_counts(books, last, busiest),
         reasons=_reasons(unplaced),
         unplaced=unplaced,
-        series=_series(books, start_s),
-        node_utilisation=_node_utilisation(books, shares, last, busiest),
+        series=_series(books, start_s) if with_histories else Series([], [], [], {}),
+        node_utilisation=_node_utilisation(books, shares if with_histories else {}, last, busiest),
         machine=machine,
         real_load=None if outcome.load is None else real_load_report(outcome.load, start_s),
         flow=flow(books, start_s, preempted) if with_histories else None,
