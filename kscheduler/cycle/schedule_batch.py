@@ -60,13 +60,15 @@ class ScheduleBatch:
         self._stopwatch = stopwatch
         self._decisions = decisions
         self._ask: Callable[[], Awaitable[None]] | None = None  # what the next pod's plugins want to know first
+        self.is_waiting = False  # answers of plugins must be awaited before anything else is decided
         self._size = 1  # of the next batch: larger while the lane decides all of it
 
     def run(self, now: float, most: int) -> int:
         """Decide up to `most` pods, and return how many were decided; 0 if none can be decided now."""
         if self._cache.is_torn:
             self._cache.mend()
-        if self._decides_alone(now):
+        lane = self._lane
+        if (lane is None or lane.is_broken or self._decisions is not None) and self._decides_alone(now):
             return self._run_alone(now)
         # 1. Take them in the order of the queue.
         popped = self._queue.pop_many(now, self._size if self._size < most else most)
@@ -92,27 +94,25 @@ class ScheduleBatch:
         started = self._stopwatch()
         decisions = self._decisions
         asked = len(batch) if decisions is None else decisions.first_asked_for(batch, now)
-        done = self._place(batch[:asked], now)
-        self._size = self._next_size(done, len(batch), self._stopwatch() - started)
+        done = self._place(batch[:asked] if asked < len(batch) else batch, now)
+        seconds = self._stopwatch() - started
+        if done < len(batch) or self._size < MOST_PODS or seconds >= LONG_S / 2:  # else it stays as it is
+            self._size = self._next_size(done, len(batch), seconds)
+        if done == len(batch):
+            return len(popped)
         # 3. The one that it cannot, or that asks to be explained.
         rest = batch[done:]
-        if rest:
-            # `asked` is the first pod whose decision is to be explained in full, which the general lane can.
-            started = self._stopwatch()
-            is_decided = self._alone(rest[0])
-            if done == asked and decisions is not None:
-                decisions.took(self._stopwatch() - started, now, is_asked_for=True)
-            self._queue.put_back(rest[1:] if is_decided else rest)
-        return len(popped) - len(rest) + 1 if rest else len(popped)
-
-    @property
-    def is_waiting(self) -> bool:
-        """True if answers of plugins must be awaited before anything else is decided."""
-        return self._ask is not None
+        # `asked` is the first pod whose decision is to be explained in full, which the general lane can.
+        started = self._stopwatch()
+        is_decided = self._alone(rest[0])
+        if done == asked and decisions is not None:
+            decisions.took(self._stopwatch() - started, now, is_asked_for=True)
+        self._queue.put_back(rest[1:] if is_decided else rest)
+        return len(popped) - len(rest) + 1
 
     async def get_answers(self) -> None:
         """Await the answers that plugins need for the next pod, which keeps its place in the queue."""
-        ask, self._ask = self._ask, None
+        ask, self._ask, self.is_waiting = self._ask, None, False
         if ask is not None:
             await ask()
 
@@ -244,7 +244,7 @@ class ScheduleBatch:
         except MemoryError:
             raise
         except AnswersToCome as waiting:
-            self._ask = waiting.ask
+            self._ask, self.is_waiting = waiting.ask, True
             return False
         except Exception:
             self._failed(queued, cycle)

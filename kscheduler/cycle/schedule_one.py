@@ -247,12 +247,11 @@ class ScheduleOne:
     def leave_out(self, popped: Sequence[QueuedPodInfo]) -> list[QueuedPodInfo]:
         """Return the pods that need a decision, and end the attempts of the others."""
         assumed = self._cached
-        return [
-            queued
-            for queued in popped
-            if (queued.pod_info.uid not in assumed and queued.pod_info.pod.metadata.deletion_timestamp is None)
-            or not self.skips(queued.pod_info)
-        ]
+        for queued in popped:
+            pod = queued.pod_info
+            if pod.uid in assumed or pod.pod.metadata.deletion_timestamp is not None:
+                return [queued for queued in popped if not self.skips(queued.pod_info)]
+        return list(popped)  # as nearly always
 
     def skips(self, pod: PodInfo) -> bool:
         """Return True, and end the attempt, if there is nothing to decide: the pod is terminating or assumed."""

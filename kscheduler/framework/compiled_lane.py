@@ -223,7 +223,7 @@ class CompiledLane:
         self._classes.refresh()
         run: list[PodClass] = []
         ready, find, sign = self._classes.ready, self._classes.find, self._classes.sign
-        highest = self._nominations.highest_priority
+        highest = self._nominations.highest_priority if self._nominations.by_pod else None
         if highest is not None and pods and pods[0].priority <= highest:
             return self._find_yielding_run(pods, highest)
         for pod in pods:

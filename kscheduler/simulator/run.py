@@ -361,9 +361,13 @@ class _Simulation:
 
     def _begin(self, pod: Pod) -> None:
         """Let a pod run that has a node, and the pods of its gang that have waited for it."""
-        runs_s, now = self._runs_s.pop(pod.metadata.uid, None), self._clock.now()
-        begun = ((pod, runs_s),) if self._gangs is None else self._gangs.got_node(pod, runs_s, now)
-        for each, lasts_s in begun:
+        runs_s = self._runs_s.pop(pod.metadata.uid, None)
+        if self._gangs is None:
+            if runs_s is not None:
+                self._schedule_departure(self._clock.now() + runs_s, pod)
+            return
+        now = self._clock.now()
+        for each, lasts_s in self._gangs.got_node(pod, runs_s, now):
             if lasts_s is not None:
                 self._schedule_departure(now + lasts_s, each)
 
