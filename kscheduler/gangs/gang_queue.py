@@ -134,6 +134,9 @@ class GangQueue(SchedulingQueue):
         self._release(holder, uid).pool = Pool.GONE
         self._settle(holder, SCHEDULE_ATTEMPT_FAILURE, self._now, has_changed=True)
 
+    def drop_bound(self, uid: str) -> None:
+        self.delete(uid)
+
     def reconsider(self, key: GangKey, now: float) -> None:
         """Park a gang or queue it, after its object or the stage of one of its members has changed."""
         stand_in = self._gangs.get(key)

@@ -307,6 +307,17 @@ class SchedulingQueue:
         if flown is not None:
             flown.pool = _GONE
 
+    def drop_bound(self, uid: str) -> None:
+        """Remove a pod that the watch shows on the node it was assigned to, whatever the answer to its binding will be.
+
+        If it is in flight, its attempt has ended: it misses no more events.
+        """
+        flown = self._in_flight.end(uid)
+        if flown is not None:
+            flown.pool = _GONE
+        elif uid in self._pods:
+            self.delete(uid)
+
     def add_unschedulable_if_not_present(
         self, qpi: QueuedPodInfo, now: float, plugins: Set[str], pending_plugins: Set[str] = NOBODY
     ) -> Pool:

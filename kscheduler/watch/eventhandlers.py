@@ -124,7 +124,7 @@ class PodEvents:
                 promised = self._cache.get(new.metadata.uid)
                 past.seen(new, assumed_on="" if promised is None else promised.node_name)
             if self._cache.confirm_unanswered(new):
-                self._queue.delete(new.metadata.uid)
+                self._queue.drop_bound(new.metadata.uid)
                 self._confirmed(new)
             else:
                 self._bound(new, was_bound=None)

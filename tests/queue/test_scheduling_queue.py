@@ -512,6 +512,21 @@ def test_a_bound_pod_is_gone_and_done_may_be_called_twice() -> None:
     assert not queue.is_in_flight(qpi.uid)
 
 
+def test_a_pod_that_the_watch_shows_bound_is_gone_before_its_attempt_has_ended() -> None:
+    queue = make_queue()
+    for name in "ab":
+        queue.add(make_pod(name), 0.0)
+    flying, waiting = pop(queue, 0.0), queue.get("uid-b")
+    assert waiting is not None
+    for uid in (flying.uid, waiting.uid, "uid-unknown"):
+        queue.drop_bound(uid)
+    assert (pool_of(flying), pool_of(waiting), len(queue)) == (Pool.GONE, Pool.GONE, 0)
+    queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 0.1)
+    assert queue.in_flight_events() == {"PodPopped": 0}
+    queue.done(flying.uid)
+    queue.check()
+
+
 def test_a_pod_deleted_in_flight_does_not_come_back() -> None:
     queue = make_queue()
     queue.add(make_pod("a"), 0.0)

@@ -139,6 +139,7 @@ def test_our_own_binding_is_confirmed_whether_its_answer_has_come_or_not(bench: 
     state = bench.cache.get(P)
     assert state is not None
     assert (state.assumed, state.pod.pod, state.pod is info) == (False, bound, is_answered)
+    assert not bench.queue.is_in_flight(P)
     assert bench.gone == [P]
     assert bench.woke
     assert bench.late == []
