@@ -5,6 +5,9 @@ from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
+cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object number, int* overflow) except? -1
+
 from kscheduler._fast.checks cimport index as check_index
 from kscheduler._fast.codes cimport MAX_AMOUNT, MAX_RAW, PENALTY
 
@@ -43,11 +46,12 @@ cdef class TurnOrder:
     cdef int64_t* _used_before  # without what was taken or admitted since the last `end`
     cdef int64_t* _kept_before
     cdef int64_t* _jobs
-    cdef int64_t* _asked  # by the job that is being counted
+    cdef int64_t* _asked  # by the jobs that are being counted, together
     cdef RankC* _ranks
     cdef int* _parents  # -1: none
     cdef int* _leaves  # the queue itself or the one below it whose job is next; -1: none
     cdef bint* _has_job
+    cdef Py_ssize_t* _alike  # how many jobs are known to come after it that ask for as much
     cdef bint* _is_touched  # something was taken or admitted since the last `end`
     # The queues below each one that have a job, as a heap by rank; those below none are at index `_queues`.
     cdef int* _heaps
@@ -80,6 +84,7 @@ cdef class TurnOrder:
         self._parents = <int*>_array(queues, sizeof(int))
         self._leaves = <int*>_array(queues, sizeof(int))
         self._has_job = <bint*>_array(queues, sizeof(bint))
+        self._alike = <Py_ssize_t*>_array(queues, sizeof(Py_ssize_t))
         self._is_touched = <bint*>_array(queues, sizeof(bint))
         self._heaps = <int*>_array(queues, sizeof(int))
         self._starts = <int*>_array(queues + 1, sizeof(int))
@@ -121,6 +126,7 @@ cdef class TurnOrder:
         PyMem_Free(self._parents)
         PyMem_Free(self._leaves)
         PyMem_Free(self._has_job)
+        PyMem_Free(self._alike)
         PyMem_Free(self._is_touched)
         PyMem_Free(self._heaps)
         PyMem_Free(self._starts)
@@ -139,13 +145,13 @@ cdef class TurnOrder:
         """Count so many placed jobs of a queue, there and in those above it; less of them if `times` is negative."""
         check_index("queue", queue, self._queues)
         cdef Py_ssize_t each = queue
-        self._read(self._asked, job)
+        self._ask(job, times)
         while each >= 0:
-            self._add(self._used_before, each, times)
-            self._add(self._used, each, times)
+            self._add(self._used_before, each)
+            self._add(self._used, each)
             if not is_preemptible:
-                self._add(self._kept_before, each, times)
-                self._add(self._kept, each, times)
+                self._add(self._kept_before, each)
+                self._add(self._kept, each)
             each = self._parents[each]
         self._refresh(queue)
 
@@ -159,11 +165,11 @@ cdef class TurnOrder:
         cdef Py_ssize_t each = queue
         cdef TermC* term
         cdef int64_t asked
-        self._read(self._asked, job)
+        self._ask(job, times)
         while each >= 0:
             for resource in range(resources):
                 term = &self._terms[each * resources + resource]
-                asked = _times(self._asked[resource], times)
+                asked = self._asked[resource]
                 if not term.is_shared or not asked:
                     continue
                 if term.limit >= 0 and _sum(self._used[each * resources + resource], asked) > term.limit:
@@ -175,19 +181,25 @@ cdef class TurnOrder:
             each = self._parents[each]
         each = queue
         while each >= 0:
-            self._add(self._used, each, times)
+            self._add(self._used, each)
             if not is_preemptible:
-                self._add(self._kept, each, times)
+                self._add(self._kept, each)
             self._is_touched[each] = True
             each = self._parents[each]
         return True
 
-    def set_job(self, Py_ssize_t queue, tuple job):
-        """State what the next job of a leaf asks for of each resource; None: it has none."""
+    def set_job(self, Py_ssize_t queue, tuple job, Py_ssize_t alike=0):
+        """State what the next job of a leaf asks for of each resource; None: it has none.
+
+        `alike`: so many jobs after it, or more, ask for as much.
+        """
         check_index("queue", queue, self._queues)
+        if alike < 0:
+            raise ValueError(f"alike: expected at least 0, got {alike}")
         if job is not None:
             self._read(&self._jobs[queue * self._resources], job)
         self._has_job[queue] = job is not None
+        self._alike[queue] = alike
         self._refresh(queue)
 
     def first(self):
@@ -202,18 +214,36 @@ cdef class TurnOrder:
         check_index("queue", queue, self._queues)
         if not self._has_job[queue]:
             raise ValueError(f"queue {queue} has no job")
-        cdef Py_ssize_t each = queue
-        cdef int64_t* job = &self._jobs[queue * self._resources]
-        memcpy(self._asked, job, self._resources * sizeof(int64_t))
-        while each >= 0:
-            self._add(self._used, each, 1)
-            self._is_touched[each] = True
-            each = self._parents[each]
+        self._count_job(queue)
         if next_job is not None:
-            self._read(job, next_job)
+            self._read(&self._jobs[queue * self._resources], next_job)
         self._has_job[queue] = next_job is not None
+        self._alike[queue] = 0
         self._refresh(queue)
         return self._first(self._queues)
+
+    def take_many(self, Py_ssize_t most):
+        """Take up to `most` jobs, each of the leaf whose turn it is, counted until `end`. Returns the leaves in order.
+
+        It stops after the last job of a leaf that is known. The second value is that leaf, which has no job until its
+        next one is stated; -1 if there is none.
+        """
+        cdef list taken = []
+        cdef Py_ssize_t done
+        cdef int leaf
+        for done in range(most):
+            leaf = self._first(self._queues)
+            if leaf < 0:
+                break
+            taken.append(leaf)
+            self._count_job(leaf)
+            if not self._alike[leaf]:
+                self._has_job[leaf] = False
+                self._refresh(leaf)
+                return taken, leaf
+            self._alike[leaf] -= 1
+            self._refresh(leaf)
+        return taken, -1
 
     def end(self):
         """Count what was taken or admitted no more; jobs stay as they are."""
@@ -233,11 +263,27 @@ cdef class TurnOrder:
         memcpy(&self._used[at], &self._used_before[at], self._resources * sizeof(int64_t))
         memcpy(&self._kept[at], &self._kept_before[at], self._resources * sizeof(int64_t))
 
-    cdef void _add(self, int64_t* amounts, Py_ssize_t queue, Py_ssize_t times) noexcept:
-        """Add what is asked for so many times to the amounts of a queue."""
+    cdef void _count_job(self, Py_ssize_t leaf) noexcept:
+        """Count the job of a leaf as placed until `end`, there and in the queues above it."""
+        memcpy(self._asked, &self._jobs[leaf * self._resources], self._resources * sizeof(int64_t))
+        while leaf >= 0:
+            self._add(self._used, leaf)
+            self._is_touched[leaf] = True
+            leaf = self._parents[leaf]
+
+    cdef int _ask(self, tuple job, Py_ssize_t times) except -1:
+        """Count so many jobs together."""
+        cdef Py_ssize_t resource
+        self._read(self._asked, job)
+        for resource in range(self._resources):
+            self._asked[resource] = _times(self._asked[resource], times)
+        return 0
+
+    cdef void _add(self, int64_t* amounts, Py_ssize_t queue) noexcept:
+        """Add what is asked for to the amounts of a queue."""
         cdef Py_ssize_t resource, at = queue * self._resources
         for resource in range(self._resources):
-            amounts[at + resource] = _sum(amounts[at + resource], _times(self._asked[resource], times))
+            amounts[at + resource] = _sum(amounts[at + resource], self._asked[resource])
 
     # --- the heaps ---
 
@@ -401,6 +447,8 @@ cdef inline int64_t _sum(int64_t one, int64_t other) noexcept:
 
 cdef inline int64_t _times(int64_t amount, Py_ssize_t times) noexcept:
     """Return the amount so many times, which counts as MAX_AMOUNT where it is more."""
+    if times == 1:
+        return amount
     cdef int64_t most = MAX_AMOUNT // (times if times > 0 else -times) if times else MAX_AMOUNT
     if -most <= amount <= most:
         return amount * times
@@ -408,7 +456,11 @@ cdef inline int64_t _times(int64_t amount, Py_ssize_t times) noexcept:
 
 
 cdef int64_t _capped(object amount) except? -1:
-    return max(-MAX_AMOUNT, min(MAX_AMOUNT, amount))
+    cdef int overflow = 0
+    cdef int64_t found = PyLong_AsLongLongAndOverflow(amount, &overflow)
+    if overflow:
+        return MAX_AMOUNT if overflow > 0 else -MAX_AMOUNT
+    return MAX_AMOUNT if found > MAX_AMOUNT else -MAX_AMOUNT if found < -MAX_AMOUNT else found
 
 
 cdef void* _array(Py_ssize_t count, size_t size) except NULL:

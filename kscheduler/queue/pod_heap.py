@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from kscheduler.queue.pod_info import PLAIN, Lane, QueuedPodInfo
@@ -58,20 +58,22 @@ class PodHeap:
             if entry[-1].ticket == entry[-2]:
                 yield entry
 
-    def push(self, qpi: QueuedPodInfo, key: SortKey, ticket: int = 0) -> None:
-        """Add a pod.
+    def push(self, qpi: QueuedPodInfo, key: SortKey, ticket: int = 0) -> bool:
+        """Add a pod. Returns True if it is known to come after all others.
 
         `ticket`: a new number, negative to put the pod ahead of others with an equal key; 0: the next one.
         """
         qpi.ticket = ticket = ticket or next(self._tickets)
         entry, run = (*key, ticket, qpi), self._run
+        self._live += 1
         if not run or run[-1] < entry:
             run.append(entry)
+            return not self._entries
         elif entry < run[0]:
             run.appendleft(entry)
         else:
             heapq.heappush(self._entries, entry)
-        self._live += 1
+        return False
 
     def pop(self) -> QueuedPodInfo | None:
         """Remove and return the pod with the smallest key; None if the heap is empty."""
@@ -106,6 +108,23 @@ class PodHeap:
             else:
                 heapq.heappop(entries)
         return None
+
+    def run(self, most: int) -> list[QueuedPodInfo]:
+        """Return up to `most` pods in the order of popping, as far as that is known without looking for the next."""
+        found: list[QueuedPodInfo] = []
+        if not self._entries:
+            for entry in islice(self._run, most):
+                if entry[-1].ticket != entry[-2]:
+                    break
+                found.append(entry[-1])
+        return found
+
+    def shift(self) -> QueuedPodInfo:
+        """Remove and return the first pod, which `run` must have returned, with nothing pushed since but last pods."""
+        self._live -= 1
+        qpi: QueuedPodInfo = self._run.popleft()[-1]
+        qpi.ticket = 0
+        return qpi
 
     def advance(self) -> QueuedPodInfo | None:
         """Remove the pod that `first` returns, and return the one after it; None if that was the last one."""

@@ -14,10 +14,14 @@ from __future__ import annotations
 
 import enum
 import math
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from kscheduler.snapshot.pod_info import PodInfo
+
+if TYPE_CHECKING:
+    from kscheduler.quotas.pod_demand import Demand
 
 NOBODY: frozenset[str] = frozenset()
 NO_BACKOFF = -math.inf  # an expiration that lies before every moment
@@ -58,6 +62,7 @@ class QueuedPodInfo(msgspec.Struct, eq=False, gc=False):
     pool: Pool = Pool.GONE
     ticket: int = 0  # number of its valid entry in the heap of its pool; 0: in no heap
     lane: Lane = PLAIN  # the extenders that it calls; constant while it is in a heap
+    demand: Demand | None = None  # on its queue with shares, when it was last put into a heap of such queues
     waits_since: int = 0  # while unschedulable or gated: events with a lower number do not concern it
     in_flight_since: int = 0  # while in flight: the number of the first event that it may have missed
 

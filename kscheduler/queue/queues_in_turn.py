@@ -21,6 +21,7 @@ from kscheduler.quotas.share_queues import ShareQueues
 DemandOf = Callable[[QueuedPodInfo], Demand]
 
 
+MOST_ALIKE = 64  # pods of a queue that are looked at ahead
 OUTSIDE = ""  # the heap of pods in no queue that takes pods
 
 
@@ -34,7 +35,6 @@ class QueuesInTurn(ActiveQueue):
     __slots__ = (
         "_changed",
         "_demand_of",
-        "_demands",
         "_gangs",
         "_heads",
         "_heaps",
@@ -45,6 +45,7 @@ class QueuesInTurn(ActiveQueue):
         "_returns_here",
         "_tickets",
         "_turns",
+        "_unseen",
     )
 
     def __init__(self, less_key: LessKey, tickets: Iterator[int], queues: ShareQueues, demand_of: DemandOf) -> None:
@@ -56,9 +57,11 @@ class QueuesInTurn(ActiveQueue):
         self._returns_here = count(-1, -1)
         self._leaves = queues.leaves  # the queues that take pods, for which the heaps were made
         self._heaps: dict[str, PodHeap] = {}  # queue -> its pods that call no extender; none is empty
-        self._demands: dict[QueuedPodInfo, Demand] = {}  # what such a pod asked for when it came, or was updated
         self._live = 0
-        self._heads: dict[str, QueuedPodInfo] = {}  # queue -> the first pod of its heap, except of `_changed` ones
+        # Queue -> the first pod of its heap, except of those in `_changed`, and those in `_unseen`, from which pods were
+        # taken since, and which have others that ask for as much.
+        self._heads: dict[str, QueuedPodInfo] = {}
+        self._unseen: set[str] = set()
         self._jobs: dict[str, Amounts] = {}  # queue that takes pods -> what its first pod asks for
         self._gangs: set[str] = set()  # queues whose first pod stands for others, so that its demand may change
         self._changed: set[str] = set()  # queues whose first pod, or what it asks for, may be another one
@@ -79,13 +82,14 @@ class QueuesInTurn(ActiveQueue):
         if not self._live:
             self._follow()
         qpi.pool = Pool.ACTIVE
-        self._demands[qpi] = demand = self._demand_of(qpi)
+        qpi.demand = demand = self._demand_of(qpi)
         name = demand.queue if demand.queue in self._leaves else OUTSIDE
         heap = self._heaps.get(name)
+        is_first = heap is None
         if heap is None:
             heap = self._heaps[name] = PodHeap(self._tickets)
-        heap.push(qpi, self._less_key(qpi), ticket)
-        self._changed.add(name)
+        if not heap.push(qpi, self._less_key(qpi), ticket) or is_first:
+            self._changed.add(name)
         self._live += 1
 
     def put_back(self, qpi: QueuedPodInfo) -> None:
@@ -105,9 +109,10 @@ class QueuesInTurn(ActiveQueue):
         is_changed, self._leaves = leaves != self._leaves, leaves
         if is_changed:
             pods = [qpi for heap in self._heaps.values() for qpi in heap]
-            self._heaps, self._demands, self._live = {}, {}, 0
+            self._heaps, self._live = {}, 0
             self._heads, self._jobs = {}, {}
             self._gangs.clear()
+            self._unseen.clear()
             self._changed.clear()
             for qpi in pods:
                 self.push(qpi, qpi.ticket)
@@ -116,7 +121,7 @@ class QueuesInTurn(ActiveQueue):
         if qpi.lane:
             super().remove(qpi)
             return
-        name = self._place_of(self._demands.pop(qpi))
+        name = self._place_of(_known(qpi))
         heap = self._heaps[name]
         heap.remove(qpi)
         self._changed.add(name)
@@ -127,11 +132,11 @@ class QueuesInTurn(ActiveQueue):
     def is_misplaced(self, qpi: QueuedPodInfo) -> bool:
         if qpi.lane:
             return False
-        known, demand = self._demands.get(qpi), self._demand_of(qpi)
+        known, demand = qpi.demand, self._demand_of(qpi)
         if known is None or self._place_of(known) != self._place_of(demand):
             return True
         if demand != known:
-            self._demands[qpi] = demand
+            qpi.demand = demand
             self._changed.add(self._place_of(demand))
         return False
 
@@ -147,46 +152,88 @@ class QueuesInTurn(ActiveQueue):
         self._follow()
         if not self._heaps:
             return []
-        turns, popped = self._turns, list[QueuedPodInfo]()
-        turn = turns.begin(self._jobs, self._look_again())
+        turn = self._turns.begin(self._jobs, self._look_again())
         try:
-            heads, jobs, demands, heaps = self._heads, self._jobs, self._demands, self._heaps
-            while heads and len(popped) < most:
-                if turn is None or (OUTSIDE in heads and self._is_before(heads[OUTSIDE], heads[turn])):
-                    name = OUTSIDE
-                else:
-                    name = turn
-                popped.append(qpi := heads[name])
-                del demands[qpi]
-                self._live -= 1
-                head = heaps[name].advance()
-                if head is None:
-                    del heaps[name]
-                if name != OUTSIDE and type(head) is QueuedPodInfo and type(qpi) is QueuedPodInfo:
-                    heads[name] = head  # as nearly always
-                    jobs[name] = job = demands[head].amounts
-                    turn = turns.take(name, job)
-                    continue
-                self._set_head(name, head)
-                if name != OUTSIDE:
-                    turn = turns.take(name, jobs.get(name))
+            if OUTSIDE in self._heads:
+                self._see()
+                return self._pop_one_by_one(most, turn)
+            return self._pop_in_turn(most)
         finally:
-            turns.end()
+            self._turns.end()
+
+    def _pop_in_turn(self, most: int) -> list[QueuedPodInfo]:
+        """Pop pods of queues only: for those after which equal ones are known to come, the turns are taken together."""
+        turns, heaps, popped = self._turns, self._heaps, list[QueuedPodInfo]()
+        while len(popped) < most:
+            names, last = turns.take_many(most - len(popped))
+            if not names:
+                break
+            self._unseen.update(names)
+            # 1. Pods after which others were found by `_count_alike`.
+            if last is not None:
+                names.pop()
+            taken = [heaps[name].shift() for name in names]
+            # 2. The last one of a queue of which that is known. What its next pod asks for is not.
+            if last is not None:
+                first = heaps[last].first()
+                assert first is not None, f"it is the turn of queue {last}, which has no pod"
+                taken.append(first)
+                head = heaps[last].advance()
+                self._set_head(last, head)
+                if head is None:
+                    del heaps[last]
+                else:
+                    turns.set_next(last, self._jobs[last], self._count_alike(last))
+            popped += taken
+            self._live -= len(taken)
         return popped
 
-    def _look_again(self) -> list[str]:
-        """Look at the first pods of heaps that may have another one. Returns the queues whose next job has changed."""
-        changed: list[str] = []
-        for name in self._changed | self._gangs:
-            heap, before = self._heaps.get(name), self._jobs.get(name)
+    def _count_alike(self, name: str) -> int:
+        """Return how many pods come after the first one of a queue that ask for as much, as far as that is known."""
+        job, number = self._jobs[name], -1
+        for qpi in self._heaps[name].run(MOST_ALIKE):
+            demand = qpi.demand
+            if type(qpi) is not QueuedPodInfo or demand is None or demand.amounts is not job:
+                break
+            number += 1
+        return max(number, 0)
+
+    def _see(self) -> None:
+        """Look at the first pods of the heaps from which pods were taken since."""
+        for name in self._unseen & self._heads.keys():
+            head = self._heaps[name].first()
+            assert head is not None, f"an empty heap is kept for queue {name}"
+            self._heads[name] = head
+        self._unseen.clear()
+
+    def _pop_one_by_one(self, most: int, turn: str | None) -> list[QueuedPodInfo]:
+        """Pop pods of queues, and pods of none. `turn`: the queue whose turn it is."""
+        turns, popped = self._turns, list[QueuedPodInfo]()
+        heads, jobs, heaps = self._heads, self._jobs, self._heaps
+        while heads and len(popped) < most:
+            name = self._next(heads, turn)
+            popped.append(heads[name])
+            self._live -= 1
+            head = heaps[name].advance()
+            if head is None:
+                del heaps[name]
+            self._set_head(name, head)
+            if name != OUTSIDE:
+                turn = turns.take(name, jobs.get(name))
+        return popped
+
+    def _look_again(self) -> set[str]:
+        """Look at the first pods of heaps that may have another one. Returns the queues whose jobs may have changed."""
+        changed = self._changed | self._gangs
+        for name in changed:
+            heap = self._heaps.get(name)
             self._set_head(name, None if heap is None else heap.first())
-            if self._jobs.get(name) is not before:
-                changed.append(name)
         self._changed.clear()
         return changed
 
     def _set_head(self, name: str, head: QueuedPodInfo | None) -> None:
         self._gangs.discard(name)
+        self._unseen.discard(name)
         if head is None:
             self._heads.pop(name, None)
             self._jobs.pop(name, None)
@@ -199,7 +246,7 @@ class QueuesInTurn(ActiveQueue):
 
     def _demand_at(self, head: QueuedPodInfo) -> Demand:
         """Return what a pod asks for now. A gang may ask for more than when it came."""
-        return self._demands[head] if type(head) is QueuedPodInfo else self._demand_of(head)
+        return _known(head) if type(head) is QueuedPodInfo else self._demand_of(head)
 
     def first(self, most: int) -> list[QueuedPodInfo]:
         """Return up to `most` pods: those in queues in the order in which they would be popped, then others."""
@@ -240,8 +287,15 @@ class QueuesInTurn(ActiveQueue):
             heap.check()
             assert heap, f"the heap of queue {name} is kept for nobody"
             for qpi in heap:
-                assert self._place_of(self._demands[qpi]) == name, f"a pod of queue {name} is counted elsewhere"
-            if name not in self._changed:
+                assert self._place_of(_known(qpi)) == name, f"a pod of queue {name} is counted elsewhere"
+            if name not in self._changed and name not in self._unseen:
                 assert self._heads.get(name) is heap.first(), f"another pod of queue {name} is taken for the first"
         assert self._heads.keys() - self._changed <= self._heaps.keys(), "an empty queue has a first pod"
-        assert sum(map(len, self._heaps.values())) == self._live == len(self._demands), "pods are counted wrongly"
+        assert sum(map(len, self._heaps.values())) == self._live, "pods are counted wrongly"
+
+
+def _known(qpi: QueuedPodInfo) -> Demand:
+    """Return what a pod asked for when it came, or was updated."""
+    demand = qpi.demand
+    assert demand is not None, f"pod {qpi.key} is in no heap"
+    return demand

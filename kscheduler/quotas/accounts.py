@@ -8,7 +8,7 @@ clock or a plugin.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kscheduler.errors import InternalError
@@ -112,16 +112,30 @@ class Accounts:
         _count(account, request, 1)
         return True
 
-    def charge_alike(self, account: Account, holders: Iterable[str], request: Request) -> None:
-        """Charge holders of one request to an account, unless they are charged already."""
-        charged, number = self._charged, 0
-        for holder in holders:
-            if holder not in charged:
-                charged[holder] = account
-                account.holders[holder] = request
-                number += 1
-        if number:
-            _count(account, request, number)
+    def charge_alike(self, charges: Iterable[tuple[Account, Sequence[str], Request]]) -> list[int]:
+        """Charge holders to accounts, those of one request together, unless they are charged already.
+
+        Returns for each of these how many were charged.
+        """
+        charged, numbers = self._charged, list[int]()
+        # Account, id of a request -> the account, the request, and how many holders below the account have it.
+        above: dict[tuple[Account, int], tuple[Account, Request, int]] = {}
+        for account, holders, request in charges:
+            new = holders
+            if not charged.keys().isdisjoint(holders):
+                new = [holder for holder in holders if holder not in charged]
+            before = len(charged)
+            charged.update(dict.fromkeys(new, account))
+            account.holders.update(dict.fromkeys(new, request))
+            numbers.append(number := len(charged) - before)
+            add(account.used, request, number)
+            parent = account.parent
+            if parent is not None:
+                key = parent, id(request)
+                above[key] = parent, request, number + (above[key][2] if key in above else 0)
+        for counted in above.values():
+            _count(*counted)
+        return numbers
 
     def charge_all(self, account: Account, requests: Mapping[str, Request]) -> None:
         """Charge several holders, such as a gang, together.

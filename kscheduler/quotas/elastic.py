@@ -16,8 +16,10 @@ counts the pods that are there.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import is_
+from typing import NamedTuple
 
 from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.objects import Pod, PodSpec
@@ -49,6 +51,15 @@ class _Quota:
         return metadata.creation_timestamp or "", metadata.name
 
 
+class AlikePods(NamedTuple):
+    """Pods of one namespace and priority, with equal requests."""
+
+    namespace: str
+    request: Request
+    priority: int
+    pods: list[Pod]
+
+
 class ElasticQuotas:
     """All ElasticQuotas, and what the pods on nodes use, by namespace."""
 
@@ -58,8 +69,11 @@ class ElasticQuotas:
         self._quotas: dict[str, dict[str, _Quota]] = {}  # namespace -> name -> quota
         self._valid: dict[str, _Quota] = {}  # namespace -> the quota that counts
         self._guaranteed: list[int] = []  # by place: the sum of `min` over all quotas that count
+        # What `alike` was asked last, and its answer: pods are looked at before they are placed, and then counted.
+        self._seen: tuple[Sequence[Pod], list[AlikePods]] = ((), [])
         # id of containers -> a spec that has them, which keeps the id from meaning others, and its request.
         self._of_templates: dict[int, tuple[PodSpec, Request]] = {}
+        self._requests: dict[Request, Request] = {}  # of templates; equal ones are the same object
         self.running = RunningUse()
         self.priorities = Priorities()
         self.stale: set[str] = set()  # namespaces whose quota's status may be out of date
@@ -151,6 +165,8 @@ class ElasticQuotas:
         request = self.accounts.places.request(requested_amounts(pod))
         if len(self._of_templates) >= MAX_TEMPLATES:
             self._of_templates.clear()
+            self._requests.clear()
+        request = self._requests.setdefault(request, request)
         self._of_templates[id(spec.containers)] = spec, request
         return request
 
@@ -169,44 +185,53 @@ class ElasticQuotas:
         """
         request = self.counted_request_of(pod)
         namespace, uid = pod.metadata.namespace, pod.metadata.uid
-        self.accounts.charge(self.accounts.open(namespace), uid, request)
-        self.priorities.add(namespace, uid, pod.spec.priority or 0)
+        if self.accounts.charge(self.accounts.open(namespace), uid, request):
+            self.priorities.count(namespace, pod.spec.priority or 0, 1)
         self._note_phase(pod)
 
     def pods_added(self, pods: Sequence[Pod]) -> None:
         """Count pods that are assumed together, those of one request together."""
-        for namespace, request, alike in self.alike(pods):
-            self.accounts.charge_alike(self.accounts.open(namespace), [pod.metadata.uid for pod in alike], request)
-            by_priority: dict[int, list[str]] = {}
-            for pod in alike:
-                by_priority.setdefault(pod.spec.priority or 0, []).append(pod.metadata.uid)
-                if pod.status.phase == RUNNING or pod.metadata.uid in self.running.uids:
-                    self._note_phase(pod)
-            for priority, uids in by_priority.items():
-                self.priorities.add_all(namespace, uids, priority)
-
-    def alike(self, pods: Iterable[Pod]) -> list[tuple[str, Request, list[Pod]]]:
-        """Return pods by namespace and request; one whose requests cannot be read counts for nothing."""
-        templates = self._of_templates
-        found: dict[tuple[str, int], tuple[str, Request, list[Pod]]] = {}
+        groups, accounts = self.alike(pods), self.accounts
+        numbers = accounts.charge_alike(
+            [
+                (accounts.open(namespace), [pod.metadata.uid for pod in alike], request)
+                for namespace, request, _, alike in groups
+            ]
+        )
+        for (namespace, _, priority, _), number in zip(groups, numbers, strict=True):
+            if number:
+                self.priorities.count(namespace, priority, number)
+        running = self.running.uids
         for pod in pods:
-            spec = pod.spec
-            known, request = templates.get(id(spec.containers), (None, ()))
-            if (
-                known is None
-                or known.containers is not spec.containers
-                or known.init_containers is not spec.init_containers
-                or known.overhead is not spec.overhead
-            ):
-                request = self.counted_request_of(pod)
-            namespace = pod.metadata.namespace
-            key = namespace, id(request)
-            alike = found.get(key)
-            if alike is None:
-                found[key] = namespace, request, [pod]
+            if pod.status.phase == RUNNING or (running and pod.metadata.uid in running):
+                self._note_phase(pod)
+
+    def alike(self, pods: Sequence[Pod]) -> Sequence[AlikePods]:
+        """Return pods by namespace, request and priority; one whose requests cannot be read counts for nothing."""
+        seen = self._seen
+        if len(seen[0]) == len(pods) and all(map(is_, seen[0], pods)):
+            return seen[1]
+        # 1. Pods of one template share their spec, or at least what their request is computed from.
+        by_spec: dict[tuple[str, int], list[Pod]] = {}
+        for pod in pods:
+            key = pod.metadata.namespace, id(pod.spec)
+            of_spec = by_spec.get(key)
+            if of_spec is None:
+                by_spec[key] = [pod]
             else:
-                alike[2].append(pod)
-        return list(found.values())
+                of_spec.append(pod)
+        # 2. Templates whose requests are equal share them.
+        found: dict[tuple[str, int, int], AlikePods] = {}
+        for (namespace, _), of_spec in by_spec.items():
+            request, priority = self.counted_request_of(of_spec[0]), of_spec[0].spec.priority or 0
+            look = namespace, id(request), priority
+            alike = found.get(look)
+            if alike is None:
+                found[look] = AlikePods(namespace, request, priority, of_spec)
+            else:
+                alike.pods.extend(of_spec)
+        self._seen = pods, list(found.values())
+        return self._seen[1]
 
     def pod_changed(self, old: Pod, new: Pod) -> None:
         """Take a newer version of a pod that is counted."""
@@ -215,7 +240,8 @@ class ElasticQuotas:
             after.containers is not before.containers
             or after.init_containers is not before.init_containers
             or after.overhead is not before.overhead
-        ) and not _is_requested_equally(old, new):
+            or after.priority != before.priority
+        ) and not _counts_equally(old, new):
             self.pod_removed(old)
             self.pod_added(new)
         elif new.status.phase == RUNNING or new.metadata.uid in self.running.uids:
@@ -236,8 +262,8 @@ class ElasticQuotas:
 
     def pod_removed(self, pod: Pod) -> None:
         """Count a pod no more; what it was counted for is taken back, even if the pod has changed."""
-        self.accounts.release(pod.metadata.uid)
-        self.priorities.drop(pod.metadata.uid)
+        if self.accounts.release(pod.metadata.uid):
+            self.priorities.count(pod.metadata.namespace, pod.spec.priority or 0, -1)
         if self.running.drop(pod):
             self._note_stale(pod.metadata.namespace)
         account = self.accounts.get(pod.metadata.namespace)
@@ -265,10 +291,11 @@ class ElasticQuotas:
         return self._guaranteed
 
 
-def _is_requested_equally(old: Pod, new: Pod) -> bool:
-    """Return True if two versions of a pod state equal requests in their specs."""
+def _counts_equally(old: Pod, new: Pod) -> bool:
+    """Return True if two versions of a pod state equal requests, and have one priority."""
     return (
-        old.spec.containers == new.spec.containers
+        old.spec.priority == new.spec.priority
+        and old.spec.containers == new.spec.containers
         and old.spec.init_containers == new.spec.init_containers
         and old.spec.overhead == new.spec.overhead
     )

@@ -3,37 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 
 class Priorities:
-    """Which priorities the pods of each namespace have. Pods are known by their uids."""
+    """Which priorities the pods of each namespace have."""
 
     def __init__(self) -> None:
         self._by_namespace: dict[str, Counter[int]] = {}  # namespace -> priority -> number of pods above zero
-        self._of_pods: dict[str, tuple[str, int]] = {}  # uid -> namespace, priority
-
-    def add(self, namespace: str, uid: str, priority: int) -> None:
-        """Add a pod, unless it is there already."""
-        if uid not in self._of_pods:
-            self._of_pods[uid] = namespace, priority
-            self.count(namespace, priority, 1)
-
-    def add_all(self, namespace: str, uids: Sequence[str], priority: int) -> None:
-        """Add pods of one priority, unless they are there already."""
-        of_pods, before = self._of_pods, len(self._of_pods)
-        if of_pods.keys().isdisjoint(uids):
-            of_pods.update(dict.fromkeys(uids, (namespace, priority)))
-        else:
-            for uid in uids:
-                of_pods.setdefault(uid, (namespace, priority))
-        self.count(namespace, priority, len(of_pods) - before)
-
-    def drop(self, uid: str) -> None:
-        """Remove a pod as it was added; unknown ones are ignored."""
-        known = self._of_pods.pop(uid, None)
-        if known is not None:
-            self.count(*known, -1)
 
     def count(self, namespace: str, priority: int, number: int) -> None:
         """Count so many more pods of a priority, or fewer if `number` is negative."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
+from operator import is_
 
 import msgspec
 
@@ -56,7 +57,7 @@ class _Use:
     waiting: dict[str, int] = field(default_factory=dict)  # asked for by pods that are not on nodes
 
 
-class _Counted(msgspec.Struct, eq=False):
+class _Counted(msgspec.Struct, eq=False, gc=False):
     """A pod that is counted: as it was then, so that the same is taken back."""
 
     demand: Demand
@@ -94,6 +95,9 @@ class ShareQueues:
         self._objects: dict[Hashable, ShareQueueObject] = {}
         self._use: dict[str, _Use] = {}  # name of a queue that pods state -> what they use
         self._pods: dict[str, _Counted] = {}  # uid -> pod
+        # What `alike` has found, as long as it holds: pods that wait, and by the id of a demand those that share it.
+        # They are nearly always the next ones that are placed.
+        self._seen: tuple[Sequence[Pod], dict[int, list[_Counted]]] | None = None
         # What the tree does not say yet: id of a demand -> it, and how many more such pods wait (less if negative), or
         # are placed that waited. Most come in bursts, and are counted together when somebody reads the tree.
         self._news: dict[int, tuple[Demand, int]] = {}
@@ -219,6 +223,7 @@ class ShareQueues:
 
         One whose requests cannot be read counts for nothing, which is logged.
         """
+        self._seen = None
         uid = pod.metadata.uid
         counted = self._pods.get(uid)
         if counted is None:
@@ -236,19 +241,12 @@ class ShareQueues:
 
     def pods_added(self, pods: Sequence[Pod]) -> None:
         """Count pods that are assumed together. Those that waited as they are now are counted by their demands."""
-        known = self._pods
-        moved: dict[int, list[_Counted]] = {}  # id of a demand -> pods
         others: list[Pod] = []
-        for pod in pods:
-            counted = known.get(pod.metadata.uid)
-            if counted is None or counted.version is not pod or counted.is_on_node:
-                others.append(pod)
-                continue
-            alike = moved.get(key := id(counted.demand))
-            if alike is None:
-                moved[key] = [counted]
-            else:
-                alike.append(counted)
+        seen, self._seen = self._seen, None
+        if seen is not None and len(seen[0]) == len(pods) and all(map(is_, seen[0], pods)):
+            moved = seen[1]
+        else:
+            moved, others = self._waiting_alike(pods)
         for alike in moved.values():
             demand = alike[0].demand
             if self._is_outdated or demand.queue not in self._leaves:
@@ -268,6 +266,7 @@ class ShareQueues:
         counted = self._pods.get(uid)
         if counted is None or not counted.is_on_node:
             return
+        self._seen = None
         is_as_counted = counted.version is old and _asks_equally(old, new)
         counted.version = new
         if is_as_counted:  # as nearly all: they have got their node
@@ -287,6 +286,7 @@ class ShareQueues:
         """Count a pod on its node no more; it may still wait for one."""
         uid = pod.metadata.uid
         self.ending.discard(uid)
+        self._seen = None
         counted = self._pods.get(uid)
         if counted is None or not counted.is_on_node:
             return
@@ -305,6 +305,7 @@ class ShareQueues:
             counted.is_waiting = True
             return
         demand = self.counted_demand(pod)
+        self._seen = None
         if counted is None:
             self._pods[uid] = _Counted(demand, False, True, pod)
             known = self._news.get(id(demand))
@@ -323,6 +324,7 @@ class ShareQueues:
         counted = self._pods.get(uid)
         if counted is None:
             return
+        self._seen = None
         if counted.is_on_node:
             counted.is_waiting = False
         else:
@@ -337,20 +339,30 @@ class ShareQueues:
             is_preemptible = self.demands.is_preemptible(pod)
             return Demand(self.demands.queue_of(pod), NOTHING, is_preemptible, pod.spec.priority or 0)
 
-    def alike(self, pods: Iterable[Pod]) -> list[tuple[Demand, int]]:
-        """Return the demands of pods, each once for all pods that share it, with their number."""
+    def alike(self, pods: Sequence[Pod]) -> list[tuple[Demand, int]]:
+        """Return the demands of pods, each once for all waiting pods that share it, with their number."""
+        waiting, others = self._waiting_alike(pods)
+        found = [(alike[0].demand, len(alike)) for alike in waiting.values()]
+        if not others:
+            self._seen = pods, waiting
+        return found + [(self.demand_of(pod), 1) for pod in others]
+
+    def _waiting_alike(self, pods: Iterable[Pod]) -> tuple[dict[int, list[_Counted]], list[Pod]]:
+        """Return those of the pods that wait as they are, by the id of their demand, and the others."""
         known = self._pods
-        found: dict[int, Demand] = {}
-        numbers: dict[int, int] = {}
+        waiting: dict[int, list[_Counted]] = {}
+        others: list[Pod] = []
         for pod in pods:
             counted = known.get(pod.metadata.uid)
-            demand = counted.demand if counted is not None and counted.version is pod else self.counted_demand(pod)
-            key = id(demand)
-            if key in numbers:
-                numbers[key] += 1
+            if counted is None or counted.version is not pod or counted.is_on_node:
+                others.append(pod)
+                continue
+            alike = waiting.get(key := id(counted.demand))
+            if alike is None:
+                waiting[key] = [counted]
             else:
-                found[key], numbers[key] = demand, 1
-        return [(demand, numbers[key]) for key, demand in found.items()]
+                alike.append(counted)
+        return waiting, others
 
     def demand_of(self, pod: Pod) -> Demand:
         """Return what `counted_demand` does, without reading a pod again that is counted as it is."""

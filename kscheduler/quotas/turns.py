@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 
 Vector = tuple[int, ...]  # an amount of each resource that queues divide
 
+_Charge = tuple[Demand, bool, int, Vector]  # a demand, does its queue take pods?, the queue's index, what it asks for
+
 MOST_VECTORS = 4_096  # of amounts that are remembered
 
 
 class Turns:
-    """The turns of queues that have jobs. A round is: `begin`, any number of `take`, `end`.
+    """The turns of queues that have jobs. A round is: `begin`, any number of `take`, or of `take_many`, `end`.
 
     Between `begin` and `end` nothing else may change. A `ShareQueues` has one such object.
     """
@@ -44,6 +46,7 @@ class Turns:
         self._shares: list[list[tuple[int, Share]]] = []  # by the index of a queue: place of a resource, its share
         # id of amounts -> these, which keeps the id from meaning others, and their vector.
         self._vectors: dict[int, tuple[Amounts, Vector]] = {}
+        self._charges: dict[int, _Charge] = {}  # by the id of a demand, which is in it for the same reason
 
     # --- a round ---
 
@@ -77,6 +80,20 @@ class Turns:
         first = self._order.take(self._indexes[name], vector)
         return None if first < 0 else self._names[first]
 
+    def take_many(self, most: int) -> tuple[list[str], str | None]:
+        """Take up to `most` jobs in turn. Returns the names of their queues, in order.
+
+        It stops after the last job of a queue that is known to ask for as much as those before it. The second value is
+        that queue, whose next job is to be stated; None if there is none.
+        """
+        names = self._names
+        taken, last = self._order.take_many(most)
+        return [names[index] for index in taken], None if last < 0 else names[last]
+
+    def set_next(self, name: str, job: Amounts, alike: int) -> None:
+        """State the next job of a queue, and how many after it are known to ask for as much."""
+        self._order.set_job(self._indexes[name], self._vector(job), alike)
+
     def end(self) -> None:
         """Count what was taken no more."""
         self._order.end()
@@ -89,20 +106,17 @@ class Turns:
         False if one of the queues takes no pods at all. Pods in no queue need no room.
         """
         self._catch_up()
+        order, charges = self._order, self._charges
         try:
             for demand, number in demands:
                 if demand.queue == NO_QUEUE:
                     continue
-                index = self._leaves.get(demand.queue)
-                if index is None:
-                    return False
-                known = self._vectors.get(id(demand.amounts))
-                vector = self._vector(demand.amounts) if known is None else known[1]
-                if not self._order.admit(index, vector, demand.is_preemptible, number):
+                known = charges.get(id(demand)) or self._charge_of(demand)
+                if known is None or not known[1] or not order.admit(known[2], known[3], demand.is_preemptible, number):
                     return False
             return True
         finally:
-            self._order.end()
+            order.end()
 
     # --- how queues compare ---
 
@@ -114,12 +128,11 @@ class Turns:
             self._start()
             return
         if queues.moved:
+            order, charges = self._order, self._charges
             for demand, times in queues.moved.values():
-                index = self._indexes.get(demand.queue)
-                if index is not None and times:
-                    known = self._vectors.get(id(demand.amounts))
-                    vector = self._vector(demand.amounts) if known is None else known[1]
-                    self._order.charge(index, vector, demand.is_preemptible, times)
+                known = charges.get(id(demand)) or self._charge_of(demand)
+                if known is not None and times:
+                    order.charge(known[2], known[3], demand.is_preemptible, times)
             queues.moved.clear()
         if queues.touched:
             tree = queues.tree.queues  # with all that is known by now
@@ -140,6 +153,7 @@ class Turns:
         self._resources = places = {resource: place for place, resource in enumerate(sorted(stated))}
         self._shares = [[(places[resource], share) for resource, share in queue.shares.items()] for queue in tree]
         self._vectors.clear()
+        self._charges.clear()
         self._order = TurnOrder(
             [-1 if queue.parent is None else indexes[queue.parent.name] for queue in tree],
             [queue.priority for queue in tree],
@@ -158,6 +172,16 @@ class Turns:
         for place, share in self._shares[index]:
             used[place], kept[place] = share.allocated, share.allocated_non_preemptible
         self._order.set_used(index, tuple(used), tuple(kept))
+
+    def _charge_of(self, demand: Demand) -> _Charge | None:
+        """Return how the order counts a demand; None if its queue is not in the tree."""
+        index = self._indexes.get(demand.queue)
+        if index is None:
+            return None
+        if len(self._charges) >= MOST_VECTORS:
+            self._charges.clear()
+        known = self._charges[id(demand)] = demand, demand.queue in self._leaves, index, self._vector(demand.amounts)
+        return known
 
     def _vector(self, amounts: Amounts) -> Vector:
         known = self._vectors.get(id(amounts))

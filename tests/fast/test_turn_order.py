@@ -57,6 +57,23 @@ def test_what_was_taken_counts_until_the_end_only_and_jobs_stay(fast: ModuleType
         made.take(1, None)
 
 
+def test_jobs_that_ask_for_as_much_are_taken_together_until_one_is_not_known(fast: ModuleType) -> None:
+    made = order(fast, OPEN, OPEN)
+    made.set_job(0, (1,), 2)
+    made.set_job(1, (1,), 9)
+    assert made.take_many(3) == ([0, 1, 0], -1)
+    made.end()
+    assert made.take_many(9) == ([0], 0), "that was the last of them"
+    assert made.take_many(2) == ([1, 1], -1), "the other one has no job until it is stated"
+    made.set_job(0, (1,))
+    made.end()
+    assert made.take_many(9) == ([0], 0)
+    made.set_job(1, None)
+    assert made.take_many(9) == ([], -1)
+    with pytest.raises(ValueError, match="alike: expected at least 0, got -1"):
+        made.set_job(0, (1,), -1)
+
+
 def test_what_is_placed_stays_counted(fast: ModuleType) -> None:
     made = order(fast, OPEN, OPEN, OPEN, parents=(-1, -1, 0))
     for queue in (1, 2):
@@ -149,17 +166,23 @@ def test_both_forms_decide_equally(data: st.DataObject) -> None:
     ]
     forms = [each.TurnOrder(parents, priorities, numbers, terms, 2) for each in (reference, compiled)]
     leaves = [queue for queue in range(count) if queue not in parents]
+    steps = ["used", "job", "job", "jobs", "jobs", "take", "take", "many", "many", "charge", "admit", "end"]
     for _ in range(data.draw(st.integers(1, 25))):
-        step = data.draw(st.sampled_from(["used", "job", "job", "take", "take", "take", "charge", "admit", "end"]))
+        step = data.draw(st.sampled_from(steps))
         queue, leaf = data.draw(st.integers(0, count - 1)), data.draw(st.sampled_from(leaves))
         vector, is_preemptible = data.draw(vectors), data.draw(st.booleans())
-        found = []
+        alike, found = data.draw(st.integers(0, 4)), []
         for form in forms:
             if step == "used":
                 form.end()
                 form.set_used(queue, vector, vector)
             elif step == "job":
                 form.set_job(leaf, vector if is_preemptible else None)
+            elif step == "jobs":
+                form.set_job(leaf, vector, alike)
+            elif step == "many":
+                taken, last = form.take_many(2 * alike)
+                found.append((tuple(taken), last))
             elif step == "take" and (first := form.first()) >= 0:
                 found.append(form.take(first, vector if is_preemptible else None))
             elif step == "charge":

@@ -92,8 +92,9 @@ def test_whatever_comes_and_goes_pods_leave_in_the_order_of_keys_and_of_arrival(
         if what == "push":
             [qpi] = make_pods(1)
             qpi.attempts = number
-            heap.push(qpi, (float(amount),))
+            is_last = heap.push(qpi, (float(amount),))
             waiting.append((float(amount), qpi.ticket, qpi))
+            assert not is_last or max(waiting, key=lambda entry: entry[:2])[2] is qpi
         elif what == "remove" and waiting:
             _, _, qpi = waiting.pop(amount % len(waiting))
             heap.remove(qpi)
@@ -111,3 +112,5 @@ def test_whatever_comes_and_goes_pods_leave_in_the_order_of_keys_and_of_arrival(
         heap.check()
         first = min(waiting, key=lambda entry: entry[:2], default=None)
         assert heap.first() is (None if first is None else first[2])
+        known = heap.run(amount)
+        assert known == [entry[-1] for entry in sorted(waiting, key=lambda entry: entry[:2])[: len(known)]]

@@ -172,6 +172,35 @@ def test_every_pod_that_comes_leaves_once(steps: list[tuple[str, int]]) -> None:
         assert {each.uid for each in made} == set(inside)
 
 
+@given(st.lists(st.integers(0, 9), min_size=20, max_size=90), st.lists(st.integers(1, 25), min_size=1))
+def test_pods_that_ask_for_as_much_leave_together_in_the_order_of_the_turns(come: list[int], sizes: list[int]) -> None:
+    made, by_one = active(share_queues()), active(share_queues())
+    for number, value in enumerate(come):
+        for each in (made, by_one):
+            each.push(queued(number, "abc"[value % 3], cpu="2" if value == 9 else "1"))
+    numbers, left = count(len(come)), len(come)
+    for size in sizes:
+        popped = made.pop_many(size)
+        made.check()
+        assert names(popped) == names(one_by_one(by_one, size))
+        left -= len(popped)
+        if size % 2:  # others come meanwhile, after or before those that are there
+            number = next(numbers)
+            for each in (made, by_one):
+                each.push(queued(number, "abc"[size % 3], size % 5 // 4))
+            left += 1
+    assert left == len(made)
+
+
+def one_by_one(active_queue: QueuesInTurn, most: int) -> list[QueuedPodInfo]:
+    """Pop pods as if none was known to ask for as much as the one before it."""
+    turn = active_queue._turns.begin(active_queue._jobs, active_queue._look_again())
+    try:
+        return active_queue._pop_one_by_one(most, turn)
+    finally:
+        active_queue._turns.end()
+
+
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9))))
 def test_without_queues_the_order_is_that_of_the_plain_queue(stated: list[tuple[int, int]]) -> None:
     plain, made = ActiveQueue(less_key, count(1)), active(ShareQueues())

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kscheduler.api.elastic_quotas import ElasticQuota, ElasticQuotaSpec
 from kscheduler.api.objects import ObjectMeta, QuantityMap
 from kscheduler.quotas.elastic import ElasticQuotas
-from kscheduler.quotas.room import Room
+from kscheduler.quotas.room import Room, has_room_for_all
 from kscheduler.testing import make_pod
 
 GPU = "nvidia.com/gpu"
@@ -46,3 +46,14 @@ def test_it_agrees_with_a_view_of_the_same_pods(
         if is_counted:
             room.count(namespace, request)
             view.add(pod)
+    # All together fit if each does after those before it.
+    room, are_within = Room(quotas), True
+    pods = [
+        make_pod(f"w{number}", each).uid(f"w{number}").req(**asked).obj()
+        for number, (each, asked, _) in enumerate(wanted)
+    ]
+    for pod in pods:
+        namespace, request = pod.metadata.namespace, quotas.request_of(pod)
+        are_within = are_within and room.has(namespace, request)
+        room.count(namespace, request)
+    assert has_room_for_all(quotas, quotas.alike(pods)) == are_within

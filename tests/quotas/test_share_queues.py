@@ -20,7 +20,9 @@ LABEL = "kscheduler.io/queue"
 BATCH = st.lists(
     st.tuples(
         st.integers(0, 5),
-        st.sampled_from(["wait", "wait", "place", "together", "remove", "bound", "gone", "tree", "read", "ask"]),
+        st.sampled_from(
+            ["wait", "wait", "place", "look", "together", "remove", "bound", "gone", "tree", "read", "ask"]
+        ),
     )
 )
 
@@ -184,6 +186,11 @@ def test_what_is_counted_is_what_the_pods_sum_up_to(steps: list[tuple[int, str]]
             some = [other for other in pods[number:] if other.metadata.name not in placed]
             made.pods_added(some)
             placed |= {other.metadata.name: other for other in some}
+        elif step == "look":
+            some = [other for other in pods[number:] if other.metadata.name not in placed]
+            found = [(demand, many) for demand, many in made.alike(some) for _ in range(many)]
+            assert len(found) == len(some)
+            assert sorted(each.queue for each, _ in found) == sorted(map(made.demands.queue_of, some))
         elif step == "ask":
             wanted = [(made.demands.of(each), 1 + number)]
             assert made.turns.admit(wanted) is Turns(made).admit(wanted)

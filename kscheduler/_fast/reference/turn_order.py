@@ -50,6 +50,7 @@ class TurnOrder:
         self._used_before = list(self._used)  # without what was taken or admitted since the last `end`
         self._kept_before = list(self._used)
         self._jobs: list[tuple[int, ...] | None] = [None] * queues
+        self._alike = [0] * queues  # how many jobs are known to come after it that ask for as much
 
     def set_used(self, queue: int, used: tuple[int, ...], kept: tuple[int, ...]) -> None:
         """State what a queue, with those below it, uses of each resource. `kept`: by jobs that are not preemptible."""
@@ -89,10 +90,16 @@ class TurnOrder:
                 self._kept[each] = tuple(map(_sum, self._kept[each], asked))
         return True
 
-    def set_job(self, queue: int, job: tuple[int, ...] | None) -> None:
-        """State what the next job of a leaf asks for of each resource; None: it has none."""
+    def set_job(self, queue: int, job: tuple[int, ...] | None, alike: int = 0) -> None:
+        """State what the next job of a leaf asks for of each resource; None: it has none.
+
+        `alike`: so many jobs after it, or more, ask for as much.
+        """
         index("queue", queue, len(self._parents))
+        if alike < 0:
+            raise ValueError(f"alike: expected at least 0, got {alike}")
         self._jobs[queue] = None if job is None else self._read(job)
+        self._alike[queue] = alike
 
     def first(self) -> int:
         """Return the leaf whose turn it is; -1 if none has a job."""
@@ -111,6 +118,23 @@ class TurnOrder:
             self._used[each] = tuple(map(_sum, self._used[each], job))
         self.set_job(queue, next_job)
         return self.first()
+
+    def take_many(self, most: int) -> tuple[list[int], int]:
+        """Take up to `most` jobs, each of the leaf whose turn it is, counted until `end`. Returns the leaves in order.
+
+        It stops after the last job of a leaf that is known. The second value is that leaf, which has no job until its
+        next one is stated; -1 if there is none.
+        """
+        taken: list[int] = []
+        while len(taken) < most and (leaf := self.first()) >= 0:
+            taken.append(leaf)
+            alike = self._alike[leaf]
+            if not alike:
+                self.take(leaf, None)
+                return taken, leaf
+            self.take(leaf, self._jobs[leaf])
+            self._alike[leaf] = alike - 1
+        return taken, -1
 
     def end(self) -> None:
         """Count what was taken or admitted no more; jobs stay as they are."""

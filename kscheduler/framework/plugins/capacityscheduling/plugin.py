@@ -22,7 +22,7 @@ from kscheduler.framework.preemption.within_quotas import QuotaPreemption
 from kscheduler.framework.status import Status, unschedulable
 from kscheduler.quotas.amounts import Request, sum_of
 from kscheduler.quotas.elastic import ElasticView
-from kscheduler.quotas.room import Room
+from kscheduler.quotas.room import Room, has_room_for_all
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -102,13 +102,11 @@ class CapacityScheduling(QuotaPreemption):
         """
         if len(self._handle.profiles) > 1 and any(pod.pod.spec.scheduler_name != profile for pod in pods):
             return False
-        quotas, room = self._quotas, Room(self._quotas)
-        for namespace, request, alike in quotas.alike([pod.pod for pod in pods]):
-            if namespace in quotas:
-                if self._handle.nominations.by_pod or not room.has(namespace, request, len(alike)):
-                    return False
-                room.count(namespace, request, len(alike))
-        return True
+        quotas = self._quotas
+        limited = [alike for alike in quotas.alike([pod.pod for pod in pods]) if alike.namespace in quotas]
+        if self._handle.nominations.by_pod:
+            return not limited
+        return has_room_for_all(quotas, limited)
 
     def _admitted_one_by_one(self, profile: str, pods: Sequence[PodInfo]) -> int:
         quotas = self._quotas
