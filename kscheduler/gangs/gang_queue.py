@@ -67,6 +67,7 @@ class GangQueue(SchedulingQueue):
         self._holders: dict[str, StandIn] = {}  # pod uid of a member -> the gang that holds it
         self._gangs: dict[GangKey, StandIn] = {}  # of gangs that hold members, or are in flight
         self._parked: dict[GangKey, StandIn] = {}  # those of them that cannot be tried
+        self._gang_was_next = False  # the last call of `pop_many` has popped a gang
         gangs.on_entries = self._regroup
         self._incoming: dict[tuple[str, str], Incoming] = {}  # pool and event -> what was added since the start
         key = _with_gangs(less_key, keeps_age=gangs.rules.keeps_age)
@@ -178,7 +179,9 @@ class GangQueue(SchedulingQueue):
 
     def pop_many(self, now: float, most: int) -> list[QueuedPodInfo]:
         """Pop up to `most` next pods that belong to no gang, or one gang alone if that is next."""
-        popped = super().pop_many(now, most)
+        # Gangs often follow each other, and what is popped together with one has to be put back.
+        popped = super().pop_many(now, 1 if self._gang_was_next else most)
+        self._gang_was_next = False
         if len(self._gangs) == len(self._parked):
             return popped
         for at, qpi in enumerate(popped):
@@ -190,6 +193,7 @@ class GangQueue(SchedulingQueue):
             if len(popped) > 1:
                 super().put_back(popped[1:])
             self._open(qpi)
+            self._gang_was_next = True
             return [qpi]
         return popped
 

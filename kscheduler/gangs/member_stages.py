@@ -34,8 +34,12 @@ class MemberStages:
                 self._changed(tracked.key)
 
     def pods_added(self, pods: Sequence[Pod]) -> None:
+        keys: dict[GangKey, None] = {}
         for pod in pods:
-            self.pod_added(pod)
+            stage = Stage.BOUND if pod.spec.node_name else Stage.ASSUMED
+            keys.update((each.key, None) for each in self._registry.set_member(pod, stage) if each is not None)
+        for key in keys:
+            self._changed(key)
 
     def pod_changed(self, old: Pod, new: Pod) -> None:
         member = self._registry.members.get(new.metadata.uid)

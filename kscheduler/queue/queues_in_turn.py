@@ -58,8 +58,8 @@ class QueuesInTurn(ActiveQueue):
         self._leaves = queues.leaves  # the queues that take pods, for which the heaps were made
         self._heaps: dict[str, PodHeap] = {}  # queue -> its pods that call no extender; none is empty
         self._live = 0
-        # Queue -> the first pod of its heap, except of those in `_changed`, and those in `_unseen`, from which pods were
-        # taken since, and which have others that ask for as much.
+        # Queue -> the first pod of its heap, but for those in `_changed`, and those in `_unseen`: from these pods were
+        # taken since, and they have others that ask for as much.
         self._heads: dict[str, QueuedPodInfo] = {}
         self._unseen: set[str] = set()
         self._jobs: dict[str, Amounts] = {}  # queue that takes pods -> what its first pod asks for
