@@ -119,12 +119,18 @@ class PodHeap:
                 found.append(entry[-1])
         return found
 
-    def shift(self) -> QueuedPodInfo:
-        """Remove and return the first pod, which `run` must have returned, with nothing pushed since but last pods."""
-        self._live -= 1
-        qpi: QueuedPodInfo = self._run.popleft()[-1]
-        qpi.ticket = 0
-        return qpi
+    def pop_first(self) -> QueuedPodInfo:
+        """Remove and return the pod with the smallest key, of a heap that is not empty."""
+        if not self._entries:  # as nearly always
+            entry = self._run.popleft()
+            qpi: QueuedPodInfo = entry[-1]
+            if qpi.ticket == entry[-2]:
+                qpi.ticket = 0
+                self._live -= 1
+                return qpi
+        popped = self.pop()
+        assert popped is not None, "the heap is empty"
+        return popped
 
     def advance(self) -> QueuedPodInfo | None:
         """Remove the pod that `first` returns, and return the one after it; None if that was the last one."""

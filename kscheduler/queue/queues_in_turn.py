@@ -33,6 +33,7 @@ class QueuesInTurn(ActiveQueue):
     """
 
     __slots__ = (
+        "_amounts",
         "_changed",
         "_demand_of",
         "_gangs",
@@ -62,6 +63,8 @@ class QueuesInTurn(ActiveQueue):
         # taken since, and they have others that ask for as much.
         self._heads: dict[str, QueuedPodInfo] = {}
         self._unseen: set[str] = set()
+        # Queue -> what each pod of its heap asks for, if that is one object; None if they differ. Also of former heaps.
+        self._amounts: dict[str, Amounts | None] = {}
         self._jobs: dict[str, Amounts] = {}  # queue that takes pods -> what its first pod asks for
         self._gangs: set[str] = set()  # queues whose first pod stands for others, so that its demand may change
         self._changed: set[str] = set()  # queues whose first pod, or what it asks for, may be another one
@@ -86,8 +89,12 @@ class QueuesInTurn(ActiveQueue):
         name = demand.queue if demand.queue in self._leaves else OUTSIDE
         heap = self._heaps.get(name)
         is_first = heap is None
+        amounts = demand.amounts if type(qpi) is QueuedPodInfo else None
         if heap is None:
             heap = self._heaps[name] = PodHeap(self._tickets)
+            self._amounts[name] = amounts
+        elif self._amounts[name] is not amounts:
+            self._amounts[name] = None
         if not heap.push(qpi, self._less_key(qpi), ticket) or is_first:
             self._changed.add(name)
         self._live += 1
@@ -113,6 +120,7 @@ class QueuesInTurn(ActiveQueue):
             self._heads, self._jobs = {}, {}
             self._gangs.clear()
             self._unseen.clear()
+            self._amounts.clear()
             self._changed.clear()
             for qpi in pods:
                 self.push(qpi, qpi.ticket)
@@ -137,6 +145,7 @@ class QueuesInTurn(ActiveQueue):
             return True
         if demand != known:
             qpi.demand = demand
+            self._amounts[self._place_of(demand)] = None
             self._changed.add(self._place_of(demand))
         return False
 
@@ -172,7 +181,7 @@ class QueuesInTurn(ActiveQueue):
             # 1. Pods after which others were found by `_count_alike`.
             if last is not None:
                 names.pop()
-            taken = [heaps[name].shift() for name in names]
+            taken = [heaps[name].pop_first() for name in names]
             # 2. The last one of a queue of which that is known. What its next pod asks for is not.
             if last is not None:
                 first = heaps[last].first()
@@ -191,6 +200,8 @@ class QueuesInTurn(ActiveQueue):
     def _count_alike(self, name: str) -> int:
         """Return how many pods come after the first one of a queue that ask for as much, as far as that is known."""
         job, number = self._jobs[name], -1
+        if self._amounts[name] is job:
+            return len(self._heaps[name]) - 1
         for qpi in self._heaps[name].run(MOST_ALIKE):
             demand = qpi.demand
             if type(qpi) is not QueuedPodInfo or demand is None or demand.amounts is not job:
@@ -286,6 +297,8 @@ class QueuesInTurn(ActiveQueue):
         for name, heap in self._heaps.items():
             heap.check()
             assert heap, f"the heap of queue {name} is kept for nobody"
+            alike = self._amounts[name]
+            assert alike is None or all(_known(qpi).amounts is alike for qpi in heap), f"pods of queue {name} differ"
             for qpi in heap:
                 assert self._place_of(_known(qpi)) == name, f"a pod of queue {name} is counted elsewhere"
             if name not in self._changed and name not in self._unseen:
