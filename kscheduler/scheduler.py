@@ -358,7 +358,17 @@ class Scheduler:
         return ShareQueueWatch(self.share_queues, names)
 
     def _build_divisions(self) -> ShareDivisionWatch:
-        return ShareDivisionWatch(self.share_queues, self.queue, clock=self._clock, wake=self._work.set)
+        return ShareDivisionWatch(
+            self.share_queues,
+            self.queue,
+            clock=self._clock,
+            wake=self._work.set,
+            demand_of_gang=self._demand_of_gang,
+        )
+
+    def _demand_of_gang(self, queued: QueuedPodInfo) -> Demand | None:
+        """Return what a gang in the queue reclaims room for; None for a pod, or if it reclaims none."""
+        return None if self.gangs is None else self.gangs.reclaims_for(queued)
 
     def _build_profiles(
         self, config: SchedulerConfig, stopwatch: Callable[[], float], options: Options

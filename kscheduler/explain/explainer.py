@@ -19,7 +19,7 @@ from kscheduler.explain.documents import decision_document
 from kscheduler.explain.options import DEFAULT_TOP_NODES
 from kscheduler.explain.quotas import QuotaExplainer
 from kscheduler.explain.record import DecisionRecord, Outcome
-from kscheduler.explain.share_queues import ShareQueueExplainer
+from kscheduler.explain.share_queues import ShareQueueExplainer, WaitingGang
 from kscheduler.framework.events import Action, EventResource, Registration, action_label, complete_registrations
 from kscheduler.framework.runtime import Framework
 from kscheduler.queue.backoff_queue import WINDOW_S, is_backing_off
@@ -47,6 +47,8 @@ class ExplainsGangs(Protocol):
     def of_name(self, name: str) -> list[Document]: ...
 
     def reserved_from(self, pod: Pod) -> Document | None: ...
+
+    def waiting_with(self, uid: str) -> WaitingGang | None: ...
 
 
 class Explainer:
@@ -112,13 +114,17 @@ class Explainer:
             "reserved": self._gangs.reserved_from(pod) if pod and self._gangs and state in _PENDING else None,
             "claims": self._claims.explain(pod, self._cache.table if state in _PENDING else None) if pod else None,
             "quota": self._quotas.explain(pod) if pod is not None and state in _PENDING else None,
-            "shareQueue": self._share_queues.explain(pod) if pod is not None and state in _PENDING else None,
+            "shareQueue": self._share_queue(pod) if pod is not None and state in _PENDING else None,
             "decisions": [
                 decision_document(record, self._wall, top_nodes=top_nodes, all_nodes=all_nodes and record is records[0])
                 for record in records
             ],
             "record": {"decisions": len(ring), "bytes": ring.bytes, "evicted": ring.evicted},
         }
+
+    def _share_queue(self, pod: Pod) -> Document | None:
+        gang = None if self._gangs is None else self._gangs.waiting_with(pod.metadata.uid)
+        return self._share_queues.explain(pod, gang)
 
     def explain_gang(self, key: str) -> Document | None:
         """Return the document about the gangs of this `namespace/name`, one for each API; None if there is none."""

@@ -6,7 +6,7 @@ with it when it is decided, and are not counted here.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from kscheduler.api.objects import Pod
 from kscheduler.errors import DecodeError
@@ -22,14 +22,24 @@ BEYOND_LIMIT, BEYOND_DESERVED, BEYOND_FAIR_SHARE = "limit", "deserved", "fair sh
 Document = dict[str, Any]
 
 
+class WaitingGang(NamedTuple):
+    """What a gang in the queue asks for."""
+
+    pods: int  # that must get nodes at once
+    demand: Demand | None  # of all of them; None if they are not all in one queue, or take no room of others
+
+
 class ShareQueueExplainer:
     """Compares pods with their queues with shares."""
 
     def __init__(self, queues: ShareQueues) -> None:
         self._queues = queues
 
-    def explain(self, pod: Pod) -> Document | None:
-        """Return a JSON document about a pod that waits, or None if it is in no queue, or nobody shares by queues."""
+    def explain(self, pod: Pod, gang: WaitingGang | None = None) -> Document | None:
+        """Return a JSON document about a pod that waits, or None if it is in no queue, or nobody shares by queues.
+
+        `gang`: the gang that it waits with, which takes room of other queues as a whole.
+        """
         queues = self._queues
         if not queues.is_followed:
             return None
@@ -42,12 +52,15 @@ class ShareQueueExplainer:
         queues.refresh()
         queue = queues.get(demand.queue)
         path = [] if queue is None else list(queue.path())
+        whole = demand if gang is None else gang.demand
         return {
             "name": demand.queue if queue is None else path_of(queue),
             "unusable": queues.why_unusable(demand.queue),
             "isPreemptible": demand.is_preemptible,
             "mayReclaim": queue is not None
-            and can_reclaim(queue, demand.amounts, is_preemptible=demand.is_preemptible),
+            and whole is not None
+            and can_reclaim(queue, whole.amounts, is_preemptible=whole.is_preemptible),
+            "reclaimsForPods": 1 if gang is None else gang.pods,
             "levels": [self._level(each, demand) for each in path],
         }
 

@@ -281,8 +281,12 @@ def _share_queue(queue: Document) -> Iterator[str]:
     ]
     if rows:
         yield from _table([columns, *rows])
+    pods = queue.get("reclaimsForPods", 1)  # absent if an older scheduler answered
+    whole = "the pod" if pods == 1 else f"all {pods} pods that its gang needs"
     if queue["mayReclaim"]:
-        yield "  with the pod, the queue stays within its fair share: it may take room of queues beyond theirs"
+        yield f"  with {whole}, the queue stays within its fair share: it may take room of queues beyond theirs"
+    elif pods > 1:
+        yield f"  with {whole}, the queue may not take room of other queues"
 
 
 def _share(name: str, resource: Document) -> list[str]:

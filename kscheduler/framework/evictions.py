@@ -142,6 +142,10 @@ class Endings:
         """Return True while the pod is a victim of a preemptor whose evictions are under way."""
         return any(victim in victims for victims in self._victims.values())
 
+    def chosen(self) -> set[str]:
+        """Return the uids of all victims of preemptors whose evictions are under way."""
+        return set().union(*self._victims.values())
+
     def since_chosen(self, victim: str, preemptor: str) -> object | None:
         """Return the outcome of the victim's eviction if it succeeded after the preemptor had chosen; else None."""
         known = self._by_uid.get(victim)

@@ -61,7 +61,7 @@ from kscheduler.gangs.texts import two_gangs
 from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.queue.scheduling_queue import SchedulingQueue
-from kscheduler.quotas.pod_demand import Demand
+from kscheduler.quotas.pod_demand import Demand, together
 from kscheduler.snapshot.pod_info import PodInfo
 
 Around = Callable[[Resource[Any], Handler[Any]], Handler[Any]]
@@ -257,6 +257,18 @@ class GangParts:
         """Return what a gang asks of its queue with shares, or a pod. `demand`: of the pod, or of a member."""
         return demand if type(queued) is not StandIn else demand.times(len(queued.members))
 
+    def reclaims_for(self, queued: QueuedPodInfo) -> Demand | None:
+        """Return what a gang in the queue would take room of other queues for; None for a pod, or if it takes none."""
+        if type(queued) is not StandIn or self.registry.rules.follows_kubernetes:
+            return None
+        tracked = self.registry.get(queued.gang_key)
+        members = queued.members or queued.flying
+        if tracked is None or not members:
+            return None
+        queues = self.handle.share_queues
+        demands = [queues.demand_of(member.pod_info.pod) for member in members.values()]
+        return together(demands, max(tracked.missing, 1))
+
     # --- what runs beside decisions ---
 
     def informers(self) -> list[tuple[Resource[Any], Handler[Any]]]:
@@ -293,7 +305,15 @@ class GangParts:
         await run_together(*lanes)
 
     def explainer(self) -> GangExplainer:
-        return GangExplainer(self.registry, self.queue, self.reports, self.mending, self._clock, self.reservations)
+        return GangExplainer(
+            self.registry,
+            self.queue,
+            self.reports,
+            self.mending,
+            self._clock,
+            self.reservations,
+            reclaims_for=self.reclaims_for,
+        )
 
     # --- what changes ---
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from kscheduler.api.objects import Pod
 from kscheduler.clock import Clock
+from kscheduler.explain.share_queues import WaitingGang
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.gang_queue import GangQueue
 from kscheduler.gangs.mending import Mending
@@ -13,6 +15,8 @@ from kscheduler.gangs.registry import Registry, Stage, TrackedGang
 from kscheduler.gangs.reports import GangReports
 from kscheduler.gangs.reservations import Reservations
 from kscheduler.gangs.texts import lack, placed_text
+from kscheduler.queue.pod_info import QueuedPodInfo
+from kscheduler.quotas.pod_demand import Demand
 
 Document = dict[str, Any]
 
@@ -26,14 +30,20 @@ class GangExplainer:
         mending: Mending,
         clock: Clock,
         reservations: Reservations | None = None,
+        *,
+        reclaims_for: Callable[[QueuedPodInfo], Demand | None],
     ) -> None:
-        """`reservations`: of room for gangs; None if none is ever kept."""
+        """`reservations`: of room for gangs; None if none is ever kept.
+
+        `reclaims_for(entry)`: what a gang in the queue takes room of other queues with shares for.
+        """
         self._registry = registry
         self._queue = queue
         self._reports = reports
         self._mending = mending
         self._clock = clock
         self._reservations = reservations
+        self._reclaims_for = reclaims_for
 
     def of_pod(self, uid: str) -> Document | None:
         """Return the document about the gang of a pod; None for a pod that is in none."""
@@ -50,6 +60,14 @@ class GangExplainer:
         if held is None or pod.metadata.uid in held.nodes or (pod.spec.priority or 0) > held.priority:
             return None
         return self._reservation(held.key)
+
+    def waiting_with(self, uid: str) -> WaitingGang | None:
+        """Return what the gang asks for in which a pod waits; None if it waits in none."""
+        member = self._registry.members.get(uid)
+        stand_in = None if member is None else self._queue.stand_in(member.tracked.entry.key)
+        if member is None or stand_in is None:
+            return None
+        return WaitingGang(max(member.tracked.entry.missing, 1), self._reclaims_for(stand_in))
 
     def _reservation(self, key: GangKey) -> Document | None:
         """Return the document about the room that is reserved for a gang; None if none is."""

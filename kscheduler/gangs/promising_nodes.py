@@ -17,8 +17,13 @@ from kscheduler.snapshot.node_table import NodeTable
 MOST_ASKED = 8  # members that fit nowhere, of different kinds
 
 
-def promising_nodes(plan: Plan, profiles: Mapping[str, Framework], table: NodeTable) -> Collection[NodeInfo]:
-    """Return the nodes that reject members for reasons that may go with pods; the plan is still assumed."""
+def promising_nodes(
+    plan: Plan, profiles: Mapping[str, Framework], table: NodeTable, *, counting: str = ""
+) -> Collection[NodeInfo]:
+    """Return the nodes that reject members for reasons that may go with pods; the plan is still assumed.
+
+    `counting`: a plugin whose PreFilter rejects members because of what pods use anywhere; "": none.
+    """
     asked: dict[object, QueuedPodInfo] = {}
     for each in plan.failed:
         asked.setdefault(each.queued.pod_info.signature or each.queued.uid, each.queued)
@@ -30,6 +35,8 @@ def promising_nodes(plan: Plan, profiles: Mapping[str, Framework], table: NodeTa
         state.skips_post_filter = True
         found = profiles[pod.pod.spec.scheduler_name].schedule_pod(state, pod)
         if isinstance(found, Decision):  # Reserve refused it before
+            return list(table)
+        if counting and found.diagnosis.pre_filter_message and found.diagnosis.unschedulable_plugins == {counting}:
             return list(table)
         statuses = found.diagnosis.node_statuses()
         if isinstance(statuses, NodeStatuses):

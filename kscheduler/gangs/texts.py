@@ -37,6 +37,11 @@ NO_PREEMPTION = "default preemption plugin is not registered, workload aware pre
 POLICY_NEVER = f"preemption: {PREEMPTS_NEVER}"
 NOBODY_TO_EVICT = "preemption: no pod of lower priority is where it would help."
 IN_VAIN = "preemption: even without all pods of lower priority there would be too little room."
+NOBODY_BY_SHARES = (
+    "preemption: its queue may not take room of other queues for the gang, "
+    "and no pod of lower priority in its own is where it would help."
+)
+IN_VAIN_BY_SHARES = "preemption: even without all pods whose room its queue may take there would be too little room."
 NOT_YET = "preemption: looked for later, since many gangs fit nowhere."
 STILL_EVICTING = "preemption: the gang waits until the pods that were evicted for it are gone."
 

@@ -35,6 +35,29 @@ class Demand:
         return replace(self, amounts={resource: number * amount for resource, amount in self.amounts.items()})
 
 
+def together(demands: Sequence[Demand], number: int) -> Demand | None:
+    """Return what so many of these pods ask for at most, as one job; None if they are not all in one queue.
+
+    They can be reclaimed if each of them can, and are as important as the least important one.
+    """
+    first = demands[0]
+    if all(demand is first for demand in demands):  # pods of one template share it
+        return first.times(min(number, len(demands)))
+    if any(demand.queue != first.queue for demand in demands):
+        return None
+    resources = dict.fromkeys(resource for demand in demands for resource in demand.amounts)
+    amounts = {
+        resource: sum(sorted((demand.amounts.get(resource, 0) for demand in demands), reverse=True)[:number])
+        for resource in resources
+    }
+    return Demand(
+        first.queue,
+        amounts,
+        all(demand.is_preemptible for demand in demands),
+        min(demand.priority for demand in demands),
+    )
+
+
 class Demands:
     """Reads demands of pods."""
 

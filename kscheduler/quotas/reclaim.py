@@ -83,20 +83,98 @@ def may_take_from(
 
     The victims of a queue are judged in order: before each, the queue's use must still be above its bound.
     """
-    remaining: dict[Queue, dict[str, int]] = {}  # what queues use without the victims judged so far
-    involved: dict[Queue, set[str]] = {}  # the resources of a queue's victims
+    taking = Taking(queue, request, is_preemptible=is_preemptible, saturation_multiplier=saturation_multiplier)
     for theirs, requests in victims.items():
-        mine_there, theirs_there = below_common_ancestor(queue, theirs)
-        resources = {resource for victim in requests for resource, amount in victim.items() if amount}
         for victim in requests:
-            used = remaining.setdefault(theirs_there, theirs_there.allocated())
-            if not _is_reclaimable(mine_there, request, theirs_there, used):
+            if not taking.is_exposed(theirs):
                 return False
-            for each in theirs.path():
-                _subtract(remaining.setdefault(each, each.allocated()), victim)
+            taking.take(theirs, victim)
+    return taking.is_fair()
+
+
+class Taking:
+    """Room that a pending job of a queue takes, victim by victim. Valid until what queues use changes."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        request: Amounts,
+        *,
+        is_preemptible: bool,
+        saturation_multiplier: int | Fraction = 1,
+    ) -> None:
+        self._queue = queue
+        self._request = request
+        self._is_preemptible = is_preemptible
+        self._multiplier = saturation_multiplier
+        self._remaining: dict[Queue, dict[str, int]] = {}  # what queues use without the victims taken so far
+        self._involved: dict[Queue, set[str]] = {}  # the resources of a queue's victims
+
+    def is_exposed(self, theirs: Queue) -> bool:
+        """Return True if the queue uses so much, without what was taken, that one more victim may be taken of it."""
+        mine_there, theirs_there = below_common_ancestor(self._queue, theirs)
+        used = self._remaining.get(theirs_there)
+        return _is_reclaimable(
+            mine_there, self._request, theirs_there, theirs_there.allocated() if used is None else used
+        )
+
+    def take(self, theirs: Queue, victim: Amounts) -> None:
+        """Count a victim of a queue as taken."""
+        resources = {resource for resource, amount in victim.items() if amount}
         for each in theirs.path():
-            involved.setdefault(each, set()).update(resources)
-    return _stays_within(queue, request, remaining, involved, is_preemptible, saturation_multiplier)
+            used = self._remaining.get(each)
+            if used is None:
+                used = self._remaining[each] = each.allocated()
+            _subtract(used, victim)
+            self._involved.setdefault(each, set()).update(resources)
+
+    def take_together(self, victims: Mapping[Queue, Amounts]) -> bool:
+        """Take pods that leave together, given by what they use of each queue, if they may be taken as one victim.
+
+        Returns False if they may not; then nothing is taken.
+        """
+        if not all(map(self.is_exposed, victims)):
+            return False
+        touched = {each for theirs in victims for each in theirs.path()}
+        remaining = {each: dict(self._remaining[each]) for each in touched if each in self._remaining}
+        involved = {each: set(self._involved[each]) for each in touched if each in self._involved}
+        for theirs, amounts in victims.items():
+            self.take(theirs, amounts)
+        if self.is_fair():
+            return True
+        for each in touched:
+            if each in remaining:
+                self._remaining[each], self._involved[each] = remaining[each], involved[each]
+            else:
+                del self._remaining[each], self._involved[each]
+        return False
+
+    def is_fair(self) -> bool:
+        """Return True if the queues on the job's path would not be more saturated than the siblings that gave room.
+
+        A saturation is what is used divided by the fair share. A job that is not preemptible must also stay within what
+        each queue on its path deserves.
+        """
+        request, remaining = self._request, self._remaining
+        requested = {resource for resource, amount in request.items() if amount}
+        for each in self._queue.path():
+            used = dict(remaining.get(each) or each.allocated())
+            for resource, amount in request.items():
+                used[resource] = used.get(resource, 0) + amount
+            # Within its fair share it is compared with nobody.
+            is_beyond = any(used[resource] > share.fair for resource, share in each.shares.items())
+            for sibling, theirs in remaining.items() if is_beyond else ():
+                if sibling.parent is not each.parent or sibling is each:
+                    continue
+                resources = self._involved[sibling] | requested
+                if not _is_less_saturated(each, used, sibling, theirs, resources, self._multiplier):
+                    return False
+            if not self._is_preemptible and not all(
+                is_within(share.allocated_non_preemptible + request.get(resource, 0), share.deserved)
+                for resource, share in each.shares.items()
+            ):
+                return False
+        return True
 
 
 def _is_reclaimable(mine: Queue, request: Amounts, theirs: Queue, used: Amounts) -> bool:
@@ -109,37 +187,6 @@ def _is_reclaimable(mine: Queue, request: Amounts, theirs: Queue, used: Amounts)
     ):
         return False
     return not all(is_within(used[resource], share.deserved) for resource, share in shares.items())
-
-
-def _stays_within(
-    queue: Queue,
-    request: Amounts,
-    remaining: Mapping[Queue, Amounts],
-    involved: Mapping[Queue, set[str]],
-    is_preemptible: bool,
-    multiplier: int | Fraction,
-) -> bool:
-    """Return True if the queues on the job's path would not be more saturated than the siblings that gave room.
-
-    A saturation is what is used divided by the fair share. A job that is not preemptible must also stay within what
-    each queue on its path deserves.
-    """
-    requested = {resource for resource, amount in request.items() if amount}
-    for each in queue.path():
-        used = dict(remaining.get(each) or each.allocated())
-        for resource, amount in request.items():
-            used[resource] = used.get(resource, 0) + amount
-        for sibling, theirs in remaining.items():
-            if sibling.parent is not each.parent or sibling is each:
-                continue
-            if not _is_less_saturated(each, used, sibling, theirs, involved[sibling] | requested, multiplier):
-                return False
-        if not is_preemptible and not all(
-            is_within(share.allocated_non_preemptible + request.get(resource, 0), share.deserved)
-            for resource, share in each.shares.items()
-        ):
-            return False
-    return True
 
 
 def _is_less_saturated(

@@ -374,6 +374,16 @@ class ShareQueues:
         counted = self._pods.get(uid)
         return counted.demand if counted is not None and counted.is_on_node else None
 
+    def count_on_trial(self, demand: Demand, times: int) -> None:
+        """Let the tree say that more is used, or less if `times` is negative, until the caller takes it back.
+
+        Nothing but pods may change meanwhile. Fair shares do not depend on it.
+        """
+        queue = self.tree.queues.get(demand.queue)
+        if queue is not None:
+            count_use(queue, demand.amounts, NOTHING if demand.is_preemptible else demand.amounts, times)
+            self.touched.add(demand.queue)
+
     # --- counting ---
 
     def _put(self, uid: str, counted: _Counted) -> None:

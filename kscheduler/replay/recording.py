@@ -440,7 +440,13 @@ class RecordedScheduler(Scheduler):
         return recorded_gang_parts(self._inputs)
 
     def _build_divisions(self) -> ShareDivisionWatch:
-        divisions = RecordedDivisions(self.share_queues, self.queue, clock=self._clock, wake=self._work.set)
+        divisions = RecordedDivisions(
+            self.share_queues,
+            self.queue,
+            clock=self._clock,
+            wake=self._work.set,
+            demand_of_gang=self._demand_of_gang,
+        )
         divisions.inputs = self._inputs
         return divisions
 

@@ -1,4 +1,4 @@
-"""Has pods tried again that may take room of other queues since the fair shares have changed.
+"""Has pods and gangs tried again that may take room of other queues since the fair shares have changed.
 
 Such a pod waits for what the plugins that rejected it wait for, such as room on a node; without this, it would be tried
 again only when it has waited for too long.
@@ -21,11 +21,23 @@ GATHER_S = 1.0  # changes of so long are looked at together
 
 
 class ShareDivisionWatch:
-    """Follows `ShareQueues`. `run` is a task. `wake` is called when a pod may be scheduled."""
+    """Follows `ShareQueues`. `run` is a task. `wake` is called when a pod may be scheduled.
 
-    def __init__(self, queues: ShareQueues, queue: SchedulingQueue, *, clock: Clock, wake: Callable[[], None]) -> None:
+    `demand_of_gang(entry)` returns what a gang in the queue reclaims room for; None for a pod, or if it reclaims none.
+    """
+
+    def __init__(
+        self,
+        queues: ShareQueues,
+        queue: SchedulingQueue,
+        *,
+        clock: Clock,
+        wake: Callable[[], None],
+        demand_of_gang: Callable[[QueuedPodInfo], Demand | None],
+    ) -> None:
         self._queues = queues
         self._queue = queue
+        self._demand_of_gang = demand_of_gang
         self._clock = clock
         self._wake = wake
         self._changes = DivisionChanges(queues)
@@ -47,15 +59,16 @@ class ShareDivisionWatch:
         known: dict[int, tuple[Demand, bool]] = {}  # id of a demand, which pods of one template share -> the answer
 
         def is_helped(waiting: QueuedPodInfo) -> bool:
-            if type(waiting) is not QueuedPodInfo:  # a gang reclaims nothing
-                return False
             demand = self._queues.counted_demand(waiting.pod_info.pod)
             if demand.queue == NO_QUEUE:
                 return False
             answer = known.get(id(demand))
             if answer is None:
                 answer = known[id(demand)] = demand, self._changes.may_reclaim(demand)
-            return answer[1]
+            if not answer[1] or type(waiting) is QueuedPodInfo:
+                return answer[1]
+            whole = self._demand_of_gang(waiting)  # what one pod of it may not, it may not either
+            return whole is not None and self._changes.may_reclaim(whole)
 
         if self._queue.try_again(is_helped, SHARE_DIVISION, self._clock.now()):
             self._wake()

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from types import TracebackType
 
 from kscheduler.cache.cache import Cache
+from kscheduler.quotas.uncounted import Uncounted
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -14,11 +15,14 @@ from kscheduler.snapshot.pod_info import PodInfo
 class Away:
     """A context in which pods can be taken off their nodes; all of them are back when it ends.
 
-    Followers of the cache learn nothing of it. No event of the cluster may come meanwhile.
+    Followers of the cache learn nothing of it, except that queues with shares count them no more. No event of the
+    cluster may come meanwhile.
     """
 
-    def __init__(self, cache: Cache) -> None:
+    def __init__(self, cache: Cache, uncounted: Uncounted | None = None) -> None:
+        """`uncounted`: what queues with shares do not count meanwhile, if there are any."""
         self._cache = cache
+        self._uncounted = uncounted
         self._recounts = cache.recounts
         self.moves = 0  # how often a pod was taken off its node or put onto it
         self._pods: dict[str, tuple[NodeInfo, PodInfo]] = {}  # by uid
@@ -30,6 +34,8 @@ class Away:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if self._uncounted is not None:
+            self._uncounted.put_all_back()
         if self.is_torn:
             self._cache.recount()
             return
@@ -59,6 +65,8 @@ class Away:
             self._before.setdefault(node.row, dict(node.pods))
             self._move(self._cache.table.remove_pod, node, state.pod)
             self._pods[pod.uid] = node, state.pod
+            if self._uncounted is not None:
+                self._uncounted.take(pod.uid)
 
     def put_back(self, pods: Iterable[PodInfo]) -> None:
         """Put pods back onto their nodes; those that are not away are ignored."""
@@ -66,6 +74,8 @@ class Away:
             found = self._pods.pop(pod.uid, None)
             if found is not None:
                 self._move(self._cache.table.add_pod, *found)
+                if self._uncounted is not None:
+                    self._uncounted.put_back(pod.uid)
 
     @contextmanager
     def without(self, pod: PodInfo, node_name: str) -> Iterator[None]:
@@ -74,9 +84,13 @@ class Away:
         node = table.get(node_name)
         assert node is not None, f"node {node_name} has gone while a gang was planned"
         self._move(table.remove_pod, node, pod)
+        if self._uncounted is not None:
+            self._uncounted.take(pod.uid)
         try:
             yield
         finally:
+            if self._uncounted is not None:
+                self._uncounted.put_back(pod.uid)
             self._move(table.add_pod, node, pod)
 
     def _move(self, move: Callable[[NodeInfo, PodInfo], None], node: NodeInfo, pod: PodInfo) -> None:

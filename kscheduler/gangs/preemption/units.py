@@ -29,12 +29,20 @@ class Unit:
     is_ending: bool = False  # it is terminating already, so that its room costs nothing
 
 
+ANY_PRIORITY = 1 << 31  # above that of all pods
+
+
+def anybody(pod: PodInfo) -> bool:
+    return True
+
+
 class Residents:
     """The pods on nodes as units that a gang may evict.
 
     A pod of no gang is a unit. A gang keeps its minimum or goes whole: its members above the minimum, the least
     important ones, are units of their own, and the others are one unit. Nobody is in a unit whose own priority, or
-    that of a pod to be evicted with it, is not below the preemptor's. Valid until a pod comes to a node or leaves it.
+    that of a pod to be evicted with it, is not below the preemptor's, or whom other rules protect. Valid until a pod
+    comes to a node or leaves it.
 
     `is_ending(pod)`: whether the pod is terminating, or will be seen to be so.
     """
@@ -47,8 +55,17 @@ class Residents:
         self._now = now
         self._staying: dict[GangKey, list[PodInfo]] = {}
 
-    def units(self, nodes: Iterable[NodeInfo], below: int, own: GangKey | None) -> list[Unit]:
-        """Return the units with a pod on one of these nodes, for the gang `own` with the priority `below`."""
+    def units(
+        self,
+        nodes: Iterable[NodeInfo],
+        below: int,
+        own: GangKey | None,
+        exposes: Callable[[PodInfo], bool] = anybody,
+    ) -> list[Unit]:
+        """Return the units with a pod on one of these nodes, for the gang `own` with the priority `below`.
+
+        `exposes(pod)`: whether a pod of lower priority than `below` may be evicted.
+        """
         found: list[Unit] = []
         gangs: dict[GangKey, list[PodInfo]] = {}  # the members on these nodes
         members = self._registry.members
@@ -57,16 +74,16 @@ class Residents:
                 member = members.get(uid)
                 gang = None if member is None else member.tracked.gang
                 if self._is_ending(pod.pod):
-                    if pod.priority < below:
+                    if pod.priority < below and exposes(pod):
                         found.append(Unit((pod,), pod.priority, is_ending=True))
                 elif gang is not None and not gang.is_basic:
                     gangs.setdefault(gang.key, []).append(pod)
-                elif pod.priority < below:
+                elif pod.priority < below and exposes(pod):
                     found.append(Unit((pod,), pod.priority))
         for key, here in gangs.items():
             tracked = self._registry.get(key)
             if tracked is not None and key != own:
-                found += self._units_of(tracked, here, below)
+                found += self._units_of(tracked, here, below, exposes)
         return found
 
     def staying(self, tracked: TrackedGang) -> list[PodInfo]:
@@ -89,7 +106,9 @@ class Residents:
         succeeded = tracked.succeeded if self._registry.rules.counts_succeeded else 0
         return max(tracked.min_members - succeeded, 0)
 
-    def _units_of(self, tracked: TrackedGang, here: Sequence[PodInfo], below: int) -> list[Unit]:
+    def _units_of(
+        self, tracked: TrackedGang, here: Sequence[PodInfo], below: int, exposes: Callable[[PodInfo], bool]
+    ) -> list[Unit]:
         gang = tracked.gang
         assert gang is not None, "gangs without an object are no units"
         everybody = self.staying(tracked)
@@ -100,12 +119,13 @@ class Residents:
         if gang.disruption is Disruption.SINGLE:
             # The least important of those above the minimum that are where room is needed.
             surplus = max(len(everybody) - self.needed(tracked), 0)
-            exposed = [pod for pod in by_importance(here, self._now) if pod.priority < below]
+            exposed = [pod for pod in by_importance(here, self._now) if pod.priority < below and exposes(pod)]
             singles = exposed[max(len(exposed) - surplus, 0) :]
         units = [Unit((pod,), pod.priority, gang.key) for pod in singles]
         away = {pod.uid for pod in singles}
         rest = tuple(pod for pod in everybody if pod.uid not in away)
-        if highest < below and any(pod.uid not in away for pod in here):
+        is_here = any(pod.uid not in away for pod in here)
+        if highest < below and is_here and all(map(exposes, rest)):
             units.append(Unit(rest, highest, gang.key))
         return units
 

@@ -1,10 +1,11 @@
 """Preemption by a gang: the cheapest evictions after which its whole minimum has nodes, or none at all.
 
-All is tried on the node table, within one attempt of the gang: (1) pods of lower priority leave, the cheapest units
-first and ever more of them, until a plan places the minimum; (2) of the last step only as many leave as are needed;
-(3) each unit comes back beside which all planned members still fit, in the order in which DefaultPreemption spares
-victims; (4) a gang that thereby lost more than its surplus goes whole. Only then is anybody evicted, and each planned
-member is nominated to its node, so that nobody of lower priority takes the room meanwhile.
+All is tried on the node table, within one attempt of the gang: (1) pods that may be evicted leave, by their priority or
+by the rules of queues with shares (`ways`), the cheapest units first and ever more, until a plan places the minimum;
+(2) of the last step only as many leave as are needed; (3) each unit comes back beside which all planned members still
+fit, in the order in which DefaultPreemption spares victims; (4) a gang that thereby lost more than its surplus goes
+whole. Only then is anybody evicted, and each planned member is nominated to its node, so that nobody of lower priority
+takes the room meanwhile.
 
 What bounds the cost: the number of plans grows with the logarithm of the number of units, of which at most MOST_UNITS
 are considered, and no more than MOST_CHECKS times is a member checked on a node. When these are used up, the units
@@ -14,7 +15,7 @@ that have not come back by then are evicted.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kscheduler.api.objects import Pod
@@ -23,8 +24,8 @@ from kscheduler.framework.confinement import Confinement
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAULT_PREEMPTION
 from kscheduler.framework.plugins.dynamicresources.plugin import NAME as DYNAMIC_RESOURCES
+from kscheduler.framework.plugins.queues.plugin import NAME as QUEUES
 from kscheduler.framework.preemption.evaluator import NEVER
-from kscheduler.framework.preemption.executor import is_ending_for_preemption
 from kscheduler.framework.runtime import Framework
 from kscheduler.gangs.domains import Domain
 from kscheduler.gangs.gang import Disruption, GangKey
@@ -33,18 +34,14 @@ from kscheduler.gangs.preemption.away import Away
 from kscheduler.gangs.preemption.executor import GangExecutor
 from kscheduler.gangs.preemption.fitting import Fitting
 from kscheduler.gangs.preemption.pace import Pace
+from kscheduler.gangs.preemption.share_ways import ByShares
 from kscheduler.gangs.preemption.units import Order, Residents, Unit, pods_of
+from kscheduler.gangs.preemption.ways import ByPriority, Preemptor, Rules, Way, waits_for_room
 from kscheduler.gangs.promising_nodes import promising_nodes
 from kscheduler.gangs.registry import Registry, TrackedGang
-from kscheduler.gangs.texts import (
-    IN_VAIN,
-    NOBODY_TO_EVICT,
-    NOT_YET,
-    POLICY_NEVER,
-    STILL_EVICTING,
-    evicting,
-)
+from kscheduler.gangs.texts import NOT_YET, POLICY_NEVER, STILL_EVICTING, evicting
 from kscheduler.queue.pod_info import QueuedPodInfo
+from kscheduler.quotas.uncounted import Uncounted
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -73,9 +70,21 @@ NOT_TRIED = Answer()
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    victims: Sequence[PodInfo]  # the most important first
+    units: Sequence[Unit]  # the most important first
     nominations: Mapping[str, str]
     uses_ending: bool  # pods that are terminating anyway were away as well
+
+
+_Place = tuple[Iterable[NodeInfo], Domain | None]  # nodes to search; the domain of which they are all, or None
+
+
+@dataclass(slots=True)
+class _Effort:
+    """What the searches for one gang's victims cost."""
+
+    found_anybody: bool = False  # who may be evicted
+    moves: int = 0  # of pods from and to nodes
+    plans: int = 0
 
 
 class WholePreemption:
@@ -94,6 +103,7 @@ class WholePreemption:
         self._profiles = profiles
         self._handle = handle
         self._executor = executor
+        self._by_priority, self._by_shares = ByPriority(handle.table), ByShares(handle)
         self._pace = Pace()
         self._in_vain: set[str] = set()  # uids of the faces of gangs whose latest search was in vain
 
@@ -105,61 +115,78 @@ class WholePreemption:
         `face`: the gang's pod in the queue. `missing`: the number of members that must get nodes.
         """
         try:
-            why_not = self._why_ineligible(tracked, members)
-            if why_not is not None:
-                return why_not
-            if self._executor.is_running(face.uid) or self._waits_for_room(members, _priority_of(tracked, members)):
+            rules = self._rules_of(members)
+            if rules is None:
+                return NOT_TRIED
+            if self._never_preempts(tracked, members):
+                return Answer(POLICY_NEVER)
+            preemptor = Preemptor(tracked.key, face, members, missing, _priority_of(tracked, members))
+            if self._executor.is_running(face.uid) or self._waits_for_room(rules, preemptor):
                 return Answer(STILL_EVICTING, self._nominations_of(members))
-            priority = _priority_of(tracked, members)
-            lowest = self._handle.table.lowest_priority
-            if lowest is None or lowest >= priority:
-                return Answer(NOBODY_TO_EVICT)
+            if not rules.ways(preemptor, [placed.queued.uid for placed in plan.placed]):
+                return Answer(rules.nobody)
             now = self._handle.evictions.wall()
             if self._pace.wait_s(now):
                 self._handle.retry(face, self._pace.next_turn_s(face.uid, now))
-                text = IN_VAIN if face.uid in self._in_vain else NOT_YET
+                text = rules.in_vain if face.uid in self._in_vain else NOT_YET
                 return Answer(text, self._nominations_of(members))
             is_confined = bool(plan.domains)
             nodes: Iterable[NodeInfo] = ()
             if not is_confined:
-                nodes = promising_nodes(plan, self._profiles, self._handle.table)
+                counting = QUEUES if rules is self._by_shares else ""
+                nodes = promising_nodes(plan, self._profiles, self._handle.table, counting=counting)
             would_fit = len(plan.placed)
         finally:
             plan.placed.undo()
         self._handle.evictions.attempted()
         for queued in members:
             self._handle.nominations.remove(queued.uid)
-        residents = Residents(self._cache, self._registry, self.is_leaving, now)
-        order = Order(self._handle.budgets, now, stops_at_overdrawn=self._handle.release.stops_at_overdrawn_budget)
-        step = max(missing - would_fit, 1)
-        moves = plans = 0
-        places: Sequence[tuple[Iterable[NodeInfo], Domain | None]] = [(nodes, None)]
+        places: Sequence[_Place] = [(nodes, None)]
         if is_confined:
             places = [(self._nodes_of(domain), domain) for domain in plan.domains]
-        is_anybody = False
-        for in_place, domain in places:
-            units = residents.units(in_place, priority, tracked.key)
-            if not units:
-                continue
-            is_anybody = True
-            with Away(self._cache) as away:
-                within = None if domain is None else domain.confinement
-                search = _Search(self._registry, self._planner, residents, order, away, within)
-                if domain is None or self._may_hold(domain, units, members, missing, away):
-                    found = search.run(units, members, missing, step)
-                    plans += search.plans
-                else:
-                    found = None
-            moves += away.moves
+        effort = _Effort()
+        for way in rules.ways(preemptor):
+            found = self._search(way, preemptor, places, max(missing - would_fit, 1), now, effort)
             if found is not None:
                 self._in_vain.discard(face.uid)
                 return self._carry_out(found, face)
-            if moves > MOST_MOVES:
+            if way.wait_s is not None:
+                self._handle.retry(face, way.wait_s)
+        if not effort.found_anybody:
+            return Answer(rules.nobody)
+        self._note_in_vain(face, now, effort, len(members))
+        return Answer(rules.in_vain)
+
+    def _search(
+        self, way: Way, preemptor: Preemptor, places: Sequence[_Place], step: int, now: float, effort: _Effort
+    ) -> _Found | None:
+        """Return the victims that make room for the gang in one of the places; None if there are none."""
+        members, missing = preemptor.members, preemptor.missing
+        residents = Residents(self._cache, self._registry, self.is_leaving, now)
+        order = Order(self._handle.budgets, now, stops_at_overdrawn=self._handle.release.stops_at_overdrawn_budget)
+        queues = self._handle.share_queues
+        for in_place, domain in places:
+            units = residents.units(in_place, way.below, preemptor.key, way.exposes)
+            if not units:
+                continue
+            effort.found_anybody = True
+            # Before anybody is away: rules go by what queues use.
+            leaving = way.leaving(units, order)[:MOST_UNITS]
+            with Away(self._cache, Uncounted(queues) if queues.is_followed else None) as away:
+                within = None if domain is None else domain.confinement
+                search = _Search(self._registry, self._planner, residents, order, away, within)
+                if domain is None or self._may_hold(domain, leaving, members, missing, away):
+                    found = search.run(leaving, members, missing, step)
+                    effort.plans += search.plans
+                else:
+                    found = None
+            effort.moves += away.moves
+            # Gangs that go whole may have been left out before.
+            if found is not None and way.may_take(found.units, order):
+                return found
+            if effort.moves > MOST_MOVES:
                 break
-        if not is_anybody:
-            return Answer(NOBODY_TO_EVICT)
-        self._note_in_vain(face, now, moves, plans, len(members))
-        return Answer(IN_VAIN)
+        return None
 
     def _nodes_of(self, domain: Domain) -> list[NodeInfo]:
         return [self._handle.table.at(row) for row in domain.rows]
@@ -173,35 +200,34 @@ class WholePreemption:
         away.put_back(pods_of(units))
         return not away.is_torn and room >= missing
 
-    def _note_in_vain(self, face: PodInfo, now: float, moves: int, plans: int, members: int) -> None:
-        self._pace.was_in_vain(now, moves * S_PER_MOVE + plans * (S_PER_PLAN + members * S_PER_MEMBER))
+    def _note_in_vain(self, face: PodInfo, now: float, effort: _Effort, members: int) -> None:
+        cost_s = effort.moves * S_PER_MOVE + effort.plans * (S_PER_PLAN + members * S_PER_MEMBER)
+        self._pace.was_in_vain(now, cost_s)
         if len(self._in_vain) > MOST_KEPT:
             self._in_vain.clear()
         self._in_vain.add(face.uid)
 
     # --- may it? ---
 
-    def _why_ineligible(self, tracked: TrackedGang, members: Sequence[QueuedPodInfo]) -> Answer | None:
-        specs = [queued.pod_info.pod.spec for queued in members]
-        for name in {spec.scheduler_name for spec in specs}:
-            # Beside it, other plugins may have rules of their own about who may evict whom, such as those of quotas.
-            if set(self._profiles[name].post_filters) - {DYNAMIC_RESOURCES} != {DEFAULT_PREEMPTION}:
-                return NOT_TRIED
-        refuses = tracked.gang is not None and tracked.gang.preempts is False
-        if refuses or any(spec.preemption_policy == NEVER for spec in specs):
-            return Answer(POLICY_NEVER)
-        return None
+    def _rules_of(self, members: Sequence[QueuedPodInfo]) -> Rules | None:
+        """Return the rules by which the gang may evict; None if its profiles have no such rules, or differ."""
+        names = {queued.pod_info.pod.spec.scheduler_name for queued in members}
+        plugins = {frozenset(self._profiles[name].post_filters) - {DYNAMIC_RESOURCES} for name in names}
+        # Beside these, other plugins may have rules of their own about who may evict whom.
+        if plugins == {frozenset({DEFAULT_PREEMPTION})}:
+            return self._by_priority
+        return self._by_shares if plugins == {frozenset({QUEUES})} else None
 
-    def _waits_for_room(self, members: Sequence[QueuedPodInfo], priority: int) -> bool:
-        """Return True if a pod that was preempted is still terminating on a node to which a member is nominated."""
-        for name in set(self._nominations_of(members).values()):
-            node = self._handle.table.get(name)
-            for other in () if node is None else node.pods.values():
-                if other.priority < priority and (
-                    is_ending_for_preemption(other.pod) or self._executor.has_ended(other.pod)
-                ):
-                    return True
-        return False
+    def _never_preempts(self, tracked: TrackedGang, members: Sequence[QueuedPodInfo]) -> bool:
+        if tracked.gang is not None and tracked.gang.preempts is False:
+            return True
+        return any(queued.pod_info.pod.spec.preemption_policy == NEVER for queued in members)
+
+    def _waits_for_room(self, rules: Rules, preemptor: Preemptor) -> bool:
+        nominated: Collection[str] = set(self._nominations_of(preemptor.members).values())
+        return waits_for_room(
+            rules, preemptor, self._handle.table, nominated, lambda other: self._executor.has_ended(other.pod)
+        )
 
     def _nominations_of(self, members: Sequence[QueuedPodInfo]) -> dict[str, str]:
         """Return the nominations of the members that have one; they are known before the pods' statuses show them."""
@@ -217,10 +243,11 @@ class WholePreemption:
         return self._executor.is_leaving(pod)
 
     def _carry_out(self, found: _Found, face: PodInfo) -> Answer:
-        victims = len(found.victims)
+        leaving = pods_of(found.units)
+        victims = len(leaving)
         log.info("preemption found room for a gang", extra={"gang": face.key, "victims": victims})
-        if found.victims:
-            self._executor.evict(found.victims, face, frozenset(found.nominations.values()))
+        if victims:
+            self._executor.evict(leaving, face, frozenset(found.nominations.values()))
         elif not found.uses_ending:
             self._handle.retry(face, RETRY_S)  # no event will come
         return Answer(evicting(victims, len(found.nominations)), found.nominations)
@@ -254,12 +281,11 @@ class _Search:
         self._within = within
         self.plans = 0  # how many were made
 
-    def run(self, units: Sequence[Unit], members: Sequence[QueuedPodInfo], missing: int, step: int) -> _Found | None:
+    def run(self, leaving: Sequence[Unit], members: Sequence[QueuedPodInfo], missing: int, step: int) -> _Found | None:
         """Return the victims and where the members would go; None if no evictions make room for all that are missing.
 
-        `step`: how many units leave first, beside those that are terminating.
+        `leaving`: the units that may leave, in this order. `step`: how many leave first, beside those terminating.
         """
-        leaving = self._order.leaving(units)[:MOST_UNITS]
         plan = self._remove(leaving, members, missing, step)
         if plan is None:
             return None
@@ -325,7 +351,7 @@ class _Search:
             out = self._return_in_order([unit for unit in out if unit.gang not in whole], check)
         if self._away.is_torn or not check.holds():
             return None
-        victims = pods_of(self._order.by_importance([*out, *whole.values()]))
+        victims = self._order.by_importance([*out, *whole.values()])
         nominations = {placed.queued.uid: placed.node_name for placed in plan.placed}
         return _Found(victims, nominations, any(unit.is_ending for unit in leaving))
 

@@ -223,6 +223,7 @@ SHARE_QUEUE = {
     "unusable": "",
     "isPreemptible": True,
     "mayReclaim": True,
+    "reclaimsForPods": 4,
     "levels": [
         {
             "name": name,

@@ -19,7 +19,6 @@ from kscheduler.framework.plugins.queues.kept_room import nodes_kept
 from kscheduler.framework.plugins.queues.texts import refusal
 from kscheduler.framework.plugins.queues.victims import Preempting, Reclaiming, Way, no_victims
 from kscheduler.framework.preemption.candidates import Candidate, Cost, Findings, cost, least_cost
-from kscheduler.framework.preemption.executor import Executor
 from kscheduler.framework.preemption.within_quotas import QuotaPreemption
 from kscheduler.framework.status import Status, unresolvable, unschedulable
 from kscheduler.quotas.pod_demand import NO_QUEUE, Demand
@@ -42,30 +41,12 @@ class QueueCheck:
         return replace(self, view=self.view.clone())
 
 
-class _NotingExecutor(Executor):
-    """An executor that knows the victims of preemptions that have just been started."""
-
-    def __init__(self, handle: Handle, plugin: str) -> None:
-        super().__init__(handle, plugin)
-        self._taken: dict[str, str] = {}  # uid of a victim -> uid of its preemptor
-
-    def start(self, candidate: Candidate, preemptor: PodInfo) -> None:
-        super().start(candidate, preemptor)
-        self._taken.update((victim.uid, preemptor.uid) for victim in candidate.victims)
-
-    def taken(self) -> set[str]:
-        """Return the uids of victims of preemptors whose evictions are under way."""
-        self._taken = {victim: by for victim, by in self._taken.items() if self.is_running(by)}
-        return set(self._taken)
-
-
 class Queues(QuotaPreemption):
     name = NAME
 
     def __init__(self, handle: Handle) -> None:
         super().__init__(handle, NAME)
         self._queues = handle.share_queues
-        self._executor: _NotingExecutor = _NotingExecutor(handle, NAME)
 
     # --- the queue ---
 
@@ -220,7 +201,7 @@ class Queues(QuotaPreemption):
         now = self._handle.evictions.wall()
         ways: list[Preempting | Reclaiming] = [Preempting(self._queues, demand, pod, now)]
         if demand.queue in self._queues.leaves:
-            ending = self._queues.ending | self._handle.endings.accepted.keys() | self._executor.taken()
+            ending = self._queues.ending | self._handle.endings.accepted.keys() | self._handle.endings.chosen()
             use = self._queues.view()
             for uid in ending:
                 use.remove(uid)

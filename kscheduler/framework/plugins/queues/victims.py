@@ -6,7 +6,8 @@ pods of its own queue. A pod in no queue may preempt any less important pod, as 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager
 from typing import Protocol
 
 from kscheduler.framework.interface import WhatIf
@@ -18,7 +19,7 @@ from kscheduler.quotas.min_runtime import preempt_min_s, reclaim_min_s
 from kscheduler.quotas.pod_demand import NO_QUEUE, Demand
 from kscheduler.quotas.queue_order import dominant_share
 from kscheduler.quotas.queues import Amounts, Queue
-from kscheduler.quotas.reclaim import can_reclaim, may_take_from
+from kscheduler.quotas.reclaim import Taking, can_reclaim, may_take_from
 from kscheduler.quotas.share_queues import ShareQueues, ShareView
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.node_info import NodeInfo
@@ -224,6 +225,36 @@ class Reclaiming:
                 taken.setdefault(self._queues.tree.queues[theirs.queue], []).append(theirs.amounts)
         return self._may_take(taken)
 
+    @contextmanager
+    def taking(self) -> Iterator[Taking]:
+        """Return what judges ever more victims, beside those before them, within a `with` block.
+
+        Nothing else may be asked of this object meanwhile.
+        """
+        with self._use.applied():
+            yield Taking(
+                self._queue,
+                self._demand.amounts,
+                is_preemptible=self._demand.is_preemptible,
+                saturation_multiplier=self._queues.saturation_multiplier,
+            )
+
+    def amounts_of(self, victims: Iterable[PodInfo]) -> dict[Queue, dict[str, int]]:
+        """Return what pods use of their queues, without those that are ending."""
+        found: dict[Queue, dict[str, int]] = {}
+        for other in victims:
+            theirs = self._queues.charged(other.uid)
+            if theirs is not None and other.uid not in self._ending:
+                used = found.setdefault(self._queues.tree.queues[theirs.queue], {})
+                for resource, amount in theirs.amounts.items():
+                    used[resource] = used.get(resource, 0) + amount
+        return found
+
+    def saturation_of(self, other: PodInfo) -> tuple[float, ...]:
+        """Return a key that sorts pods of the most saturated queues first, level by level."""
+        theirs = self._queues.charged(other.uid)
+        return self._saturation("" if theirs is None else theirs.queue)
+
     def _least(self, name: str) -> float:
         known = self._min_s.get(name)
         if known is None:
@@ -270,9 +301,7 @@ class Reclaiming:
         return others + violating
 
     def _rank(self, pod: PodInfo, now: float) -> tuple[bool, tuple[float, ...], int, float]:
-        theirs = self._queues.charged(pod.uid)
-        name = "" if theirs is None else theirs.queue
-        return pod.uid not in self._ending, self._saturation(name), pod.priority, -started_s(pod, now)
+        return pod.uid not in self._ending, self.saturation_of(pod), pod.priority, -started_s(pod, now)
 
     def _saturation(self, name: str) -> tuple[float, ...]:
         """Return minus the dominant shares of a queue and those above it, from the top down."""

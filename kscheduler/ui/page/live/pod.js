@@ -84,14 +84,15 @@ function quota({ name, resources }) {
 }
 
 // How the pod's queue with shares stands at this moment, and those above it.
-function shares({ name, unusable, isPreemptible, mayReclaim, levels }) {
+function shares({ name, unusable, isPreemptible, mayReclaim, reclaimsForPods, levels }) {
+  const all = reclaimsForPods > 1 ? `all ${reclaimsForPods} pods that its gang needs` : "the pod";
   const rows = levels.flatMap((level) => level.resources.map((each) => [shortName(level.name), each.resource, each.requested, each.used, each.asked,
     each.deserved, each.fairShare, each.limit, each.beyond.length ? `beyond its ${each.beyond.join(" and ")}` : "–"]));
   return card("Shares of its queue", name, paragraph(`The pod is ${isPreemptible ? "" : "not "}preemptible.`),
     unusable ? paragraph(`No pod can be placed: ${unusable}.`) : null,
     rows.length ? plainTable("Shares", [["Queue"], ["Resource"], ["Pod", "number"], ["Used", "number"], ["Asked for", "number"], ["Deserved", "number"],
       ["Fair share", "number"], ["Limit", "number"], ["With the pod", "message"]], rows) : null,
-    mayReclaim ? paragraph("With the pod, the queue stays within its fair share, so that it may take room of queues beyond theirs.") : null);
+    mayReclaim ? paragraph(`With ${all}, the queue stays within its fair share, so that it may take room of queues beyond theirs.`) : null);
 }
 
 const clock = (time) => new Date(time).toLocaleTimeString("en-GB");
