@@ -196,8 +196,12 @@ def _is_less_saturated(
         if resource not in mine.shares or resource not in sibling.shares:
             continue
         fair, fair_to_them = mine.shares[resource].fair, sibling.shares[resource].fair
-        if used[resource] <= fair or not fair_to_them:
-            continue  # within its fair share, or nothing to compare with
+        if used[resource] <= fair or (fair and not fair_to_them):
+            continue  # within its fair share, or less saturated than any queue that has no share
+        if not fair_to_them:  # neither has a share, as where queues below them are promised more than there is
+            if multiplier * used[resource] > theirs[resource]:
+                return False
+            continue
         if not fair or multiplier * Fraction(used[resource], fair) >= Fraction(theirs[resource], fair_to_them):
             return False
     return True
