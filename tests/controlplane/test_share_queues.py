@@ -33,6 +33,8 @@ CONFIGURATION: dict[str, Any] = {
         }
     ]
 }
+GANG_LABEL = "scheduling.x-k8s.io/pod-group"
+GROUP_VERSION_OF_GANGS = "scheduling.x-k8s.io/v1alpha1"
 
 
 class Tenants:
@@ -44,13 +46,14 @@ class Tenants:
         self.workspace = workspace
         workspace.create_node("node-0", capacity={"cpu": "6", "memory": "32Gi", "pods": "110"})
 
-    def start(self, folder: Path) -> KScheduler:
-        """kscheduler by the ServiceAccount of deploy/base with the component, with its rights and no others."""
-        self.api.apply(*(each for each in render("base", "queues") if each["kind"] != CRD["kind"]))
+    def start(self, folder: Path, configuration: dict[str, Any] = CONFIGURATION, *components: str) -> KScheduler:
+        """kscheduler by the ServiceAccount of deploy/base with the components, with their rights and no others."""
+        own = (each for each in render("base", "queues", *components) if each["metadata"]["name"] != KIND)
+        self.api.apply(*own)
         token = self.control_plane.service_account_token("kscheduler", "kscheduler")
         credentials = Credentials(self.control_plane.url, self.control_plane.authority.path, token=token)
         kubeconfig = write_kubeconfig(folder / "kubeconfig", credentials)
-        return KScheduler(self.control_plane, kubeconfig=kubeconfig, configuration=CONFIGURATION)
+        return KScheduler(self.control_plane, kubeconfig=kubeconfig, configuration=configuration)
 
     def set_queue(self, name: str, parent: str = "", **terms: Any) -> None:
         spec = {"parent": parent, "resources": {"cpu": terms}}
@@ -60,13 +63,16 @@ class Tenants:
         found: Object = self.api.get(f"{QUEUES}/{name}").get("status", {})
         return found
 
-    def create(self, queue: str, count: int, start: int = 0) -> None:
-        for number in range(start, start + count):
+    def create(self, queue: str, count: int, gang: str = "") -> None:
+        for number in range(count):
+            labels = {"kscheduler.io/queue": queue}
+            if gang:
+                labels[GANG_LABEL] = gang
             self.workspace.create(
                 workload.pod(
                     f"{queue}-{number}",
                     requests={"cpu": "1", "memory": "1Gi"},
-                    labels={"kscheduler.io/queue": queue},
+                    labels=labels,
                     spec={"terminationGracePeriodSeconds": 0},
                 )
             )
@@ -110,6 +116,28 @@ def test_what_a_queue_does_not_use_is_lent_and_taken_back(tenants: Tenants, tmp_
     events = tenants.api.list_all(f"/apis/events.k8s.io/v1/namespaces/{tenants.workspace.namespace}/events")
     assert sum(event["reason"] == "Preempted" for event in events) == 3
     assert "Traceback" not in scheduler.process.log_text()
+
+
+def test_a_gang_takes_its_share_back_for_its_whole_minimum(tenants: Tenants, tmp_path: Path) -> None:
+    [profile] = CONFIGURATION["profiles"]
+    plugins = {**profile["plugins"], "permit": {"enabled": [{"name": "Coscheduling"}]}}
+    tenants.set_queue("a")
+    tenants.set_queue("b")
+    tenants.api.apply(*(each for each in own_objects("gangs") if each["kind"] == "CustomResourceDefinition"))
+    try:
+        groups = f"/apis/{GROUP_VERSION_OF_GANGS}/namespaces/{tenants.workspace.namespace}/podgroups"
+        eventually(lambda: serves(tenants.api, groups), "PodGroups are served")
+        scheduler = tenants.start(tmp_path, {"profiles": [{**profile, "plugins": plugins}]}, "gangs")
+        tenants.create("a", 6)
+        eventually(lambda: tenants.bound() == {"a": 6}, "the other queue uses all")
+        body = {"apiVersion": GROUP_VERSION_OF_GANGS, "kind": "PodGroup", "metadata": {"name": "train"}}
+        tenants.api.create(groups, {**body, "spec": {"minMember": 3}})
+        tenants.create("b", 3, gang="train")
+        eventually(lambda: tenants.bound() == {"a": 3, "b": 3}, "the gang takes its share back")
+        assert "Traceback" not in scheduler.process.log_text()
+    finally:
+        tenants.control_plane.stop_processes(keep=0)
+        remove_kind(tenants.api, "podgroups.scheduling.x-k8s.io")
 
 
 def test_limits_are_kept_and_queues_that_are_wrong_say_so(tenants: Tenants, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ profiles:
     preFilter: {enabled: [{name: Queues}]}
     postFilter: {enabled: [{name: Queues}], disabled: [{name: "*"}]}
 """
+WITH_GANGS = CONFIG + "    permit: {enabled: [{name: Coscheduling}]}\n"
 
 
 def queue(

@@ -18,10 +18,8 @@ from kscheduler.scheduler import Options
 from kscheduler.testing import PodBuilder, make_node, make_pod
 from tests.scenarios.evicted import budget, left
 from tests.scenarios.gangs import GATES, gang, group
-from tests.scenarios.share_queues import CONFIG, LABEL, queue
+from tests.scenarios.share_queues import LABEL, WITH_GANGS, queue
 from tests.support.world import World, in_virtual_time
-
-WITH_GANGS = CONFIG + "    permit: {enabled: [{name: Coscheduling}]}\n"
 
 
 def world(options: Options | None = None) -> World:

@@ -8,14 +8,12 @@ from kscheduler.api.pod_groups import POD_GROUP_LABEL
 from kscheduler.config.load import parse_config
 from kscheduler.testing import make_pod
 from tests.scenarios.gangs import gang
-from tests.scenarios.share_queues import CONFIG, LABEL, queue
+from tests.scenarios.share_queues import LABEL, WITH_GANGS, queue
 from tests.support.world import World, in_virtual_time
 
 
 def world() -> World:
-    return World(
-        config=parse_config(CONFIG + "    permit: {enabled: [{name: Coscheduling}]}\n", "test"), expect_conditions=False
-    )
+    return World(config=parse_config(WITH_GANGS, "test"), expect_conditions=False)
 
 
 def add_members(here: World, name: str, count: int, queue: str) -> None:
