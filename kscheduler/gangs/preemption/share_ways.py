@@ -8,13 +8,13 @@ whether the next may be taken, so that of the units any number of first ones may
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 from kscheduler.errors import DecodeError
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.queues.victims import Preempting, Reclaiming
 from kscheduler.framework.preemption.importance import started_s
-from kscheduler.gangs.preemption.units import ANY_PRIORITY, Order, Unit
+from kscheduler.gangs.preemption.units import ANY_PRIORITY, Exposes, Order, Unit
 from kscheduler.gangs.preemption.ways import LowerPriority, Preemptor, Way
 from kscheduler.gangs.texts import IN_VAIN_BY_SHARES, NOBODY_BY_SHARES
 from kscheduler.quotas.pod_demand import NO_QUEUE, Demand, together
@@ -91,7 +91,7 @@ class OfOwnQueue(LowerPriority):
         return self._preempting.wait_s
 
     def may_take(self, units: Sequence[Unit], order: Order) -> bool:
-        return _are_exposed(units, self.exposes)
+        return _are_exposed(units, self._preempting.exposes)
 
 
 class OfOtherQueues:
@@ -108,8 +108,9 @@ class OfOtherQueues:
     def wait_s(self) -> float | None:
         return self._reclaiming.wait_s
 
-    def exposes(self, pod: PodInfo) -> bool:
-        return self._reclaiming.exposes(pod)
+    @property
+    def exposes(self) -> Exposes:
+        return self._reclaiming.exposes
 
     def leaving(self, units: Sequence[Unit], order: Order) -> list[Unit]:
         """Return the units in order, without those that their queues need not give any more.
@@ -142,5 +143,5 @@ class OfOtherQueues:
         return saturation, unit.priority, -min(started_s(pod, self._now) for pod in unit.pods)
 
 
-def _are_exposed(units: Sequence[Unit], exposes: Callable[[PodInfo], bool]) -> bool:
+def _are_exposed(units: Sequence[Unit], exposes: Exposes) -> bool:
     return all(exposes(pod) for unit in units for pod in unit.pods)

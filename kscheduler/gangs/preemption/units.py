@@ -32,8 +32,7 @@ class Unit:
 ANY_PRIORITY = 1 << 31  # above that of all pods
 
 
-def anybody(pod: PodInfo) -> bool:
-    return True
+Exposes = Callable[[PodInfo], bool]  # whether a pod may be evicted
 
 
 class Residents:
@@ -60,11 +59,11 @@ class Residents:
         nodes: Iterable[NodeInfo],
         below: int,
         own: GangKey | None,
-        exposes: Callable[[PodInfo], bool] = anybody,
+        exposes: Exposes | None = None,
     ) -> list[Unit]:
         """Return the units with a pod on one of these nodes, for the gang `own` with the priority `below`.
 
-        `exposes(pod)`: whether a pod of lower priority than `below` may be evicted.
+        `exposes(pod)`: whether a pod of lower priority than `below` may be evicted; None: any may.
         """
         found: list[Unit] = []
         gangs: dict[GangKey, list[PodInfo]] = {}  # the members on these nodes
@@ -74,11 +73,11 @@ class Residents:
                 member = members.get(uid)
                 gang = None if member is None else member.tracked.gang
                 if self._is_ending(pod.pod):
-                    if pod.priority < below and exposes(pod):
+                    if pod.priority < below and (exposes is None or exposes(pod)):
                         found.append(Unit((pod,), pod.priority, is_ending=True))
                 elif gang is not None and not gang.is_basic:
                     gangs.setdefault(gang.key, []).append(pod)
-                elif pod.priority < below and exposes(pod):
+                elif pod.priority < below and (exposes is None or exposes(pod)):
                     found.append(Unit((pod,), pod.priority))
         for key, here in gangs.items():
             tracked = self._registry.get(key)
@@ -107,7 +106,7 @@ class Residents:
         return max(tracked.min_members - succeeded, 0)
 
     def _units_of(
-        self, tracked: TrackedGang, here: Sequence[PodInfo], below: int, exposes: Callable[[PodInfo], bool]
+        self, tracked: TrackedGang, here: Sequence[PodInfo], below: int, exposes: Exposes | None
     ) -> list[Unit]:
         gang = tracked.gang
         assert gang is not None, "gangs without an object are no units"
@@ -119,13 +118,15 @@ class Residents:
         if gang.disruption is Disruption.SINGLE:
             # The least important of those above the minimum that are where room is needed.
             surplus = max(len(everybody) - self.needed(tracked), 0)
-            exposed = [pod for pod in by_importance(here, self._now) if pod.priority < below and exposes(pod)]
+            exposed = [pod for pod in by_importance(here, self._now) if pod.priority < below]
+            if exposes is not None:
+                exposed = [pod for pod in exposed if exposes(pod)]
             singles = exposed[max(len(exposed) - surplus, 0) :]
         units = [Unit((pod,), pod.priority, gang.key) for pod in singles]
         away = {pod.uid for pod in singles}
         rest = tuple(pod for pod in everybody if pod.uid not in away)
         is_here = any(pod.uid not in away for pod in here)
-        if highest < below and is_here and all(map(exposes, rest)):
+        if highest < below and is_here and (exposes is None or all(map(exposes, rest))):
             units.append(Unit(rest, highest, gang.key))
         return units
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from kscheduler.framework.preemption.executor import is_ending_for_preemption
 from kscheduler.gangs.gang import GangKey
-from kscheduler.gangs.preemption.units import Order, Unit, anybody
+from kscheduler.gangs.preemption.units import Exposes, Order, Unit
 from kscheduler.gangs.texts import IN_VAIN, NOBODY_TO_EVICT
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.snapshot.node_table import NodeTable
@@ -39,8 +39,9 @@ class Way(Protocol):
         """The seconds until further pods may be evicted that have not run for long enough yet; None without any."""
         ...
 
-    def exposes(self, pod: PodInfo) -> bool:
-        """Return True if a pod of such a priority may be evicted, if not together with all others."""
+    @property
+    def exposes(self) -> Exposes | None:
+        """What says whether a pod of such a priority may be evicted, if not together with all others; None: any may."""
         ...
 
     def leaving(self, units: Sequence[Unit], order: Order) -> list[Unit]:
@@ -94,7 +95,7 @@ class ByPriority:
 class LowerPriority:
     """Room of pods of lower priority; `exposes` can leave some of them out."""
 
-    def __init__(self, below: int, exposes: Callable[[PodInfo], bool] = anybody) -> None:
+    def __init__(self, below: int, exposes: Exposes | None = None) -> None:
         self.below = below
         self.exposes = exposes
 
