@@ -358,14 +358,21 @@ def groups_in_racks(gangs: Gangs) -> Outcome:
 
 
 def job_in_racks(gangs: Gangs) -> Outcome:
-    """Play a job of two groups with a rack each in one zone, and one of which a group does not fit."""
+    """Play a job of two groups with a rack each in one zone, and one of which a group does not fit.
+
+    The other one has two halls with a row each. They are equal, since kube-scheduler says of any of them why the job
+    does not fit.
+    """
     create_racks(gangs, a1=2, a2=1, b1=2, b2=2)
-    for name, of_parts in (("job", (4, 4)), ("large", (1, 9))):
-        gangs.compose(name, 2, **near("zone"))
+    for number in range(4):
+        hall = str(number % 2)
+        gangs.workspace.create_node(f"hall-{number}", labels={"hall": hall, "row": hall})
+    for name, of_parts, whole, part_of_it in (("job", (4, 4), "zone", "rack"), ("large", (1, 9), "hall", "row")):
+        gangs.compose(name, 2, **near(whole))
         for number, least in enumerate(of_parts):
             part = f"{name}-{number}"
             parent = {"parentCompositePodGroupName": name, "workloadRef": gangs.of_workload(part)}
-            gangs.create(part, least, **near("rack"), **parent)
+            gangs.create(part, least, **near(part_of_it), **parent)
             gangs.add(part, *range(least))
     eventually(lambda: gangs.bound("job") == 8, "both groups of the job are bound")
     eventually(lambda: len(gangs.outcome().rejections) == 10, "each pod of the other job says why")

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kscheduler.api.devices import (
@@ -146,6 +146,7 @@ directly: list[bool] = []
 
 
 @given(pools, pods, st.sampled_from(RELEASES))
+@example([[({"kind": "a"}, {}, False)]], [[(1, [])]], NEW)  # which is found directly, however few cases are drawn
 def check_numbers_of_devices(given_pools: list[Any], pod: list[Any], release: Release) -> None:
     state, slices = AllocatedState(), SliceIndex(release)
     for i, members in enumerate(given_pools):
