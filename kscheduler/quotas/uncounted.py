@@ -10,7 +10,7 @@ class Uncounted:
     """All that are in it must be put back before queues or nodes change."""
 
     def __init__(self, queues: ShareQueues) -> None:
-        queues.refresh()  # so that nothing is built anew before all are back
+        queues.refresh()  # so that no tree is rebuilt before all are back
         self._queues = queues
         self._demands: dict[str, Demand] = {}  # by the uid of the pod
 

@@ -62,8 +62,8 @@ class Job:
     is_running: bool = False
 
 
-class Crowd:
-    """A cluster without nodes, whose jobs run or wait."""
+class RandomTree:
+    """A random tree of queues whose jobs run or wait, on a cluster that has room but no nodes."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -144,7 +144,7 @@ class Crowd:
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 1 << 32))
 def test_at_unchanged_demand_reclaiming_by_whole_jobs_comes_to_rest(seed: int) -> None:
-    crowd, steps = Crowd(random.Random(seed)), 0
-    while crowd.step():
+    tree, steps = RandomTree(random.Random(seed)), 0
+    while tree.step():
         steps += 1
         assert steps <= MOST_STEPS, "reclaiming goes on and on"
