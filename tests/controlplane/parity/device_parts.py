@@ -117,7 +117,7 @@ def write_claim(
     """
 
     def play(stage: Stage) -> None:
-        stage.change_ahead()
+        stage.change("resourceclaims")
         path = _claim_path(stage, name)
         written = stage.api.patch(path, {"metadata": {"finalizers": [FINALIZER]}}, MERGE)
         if not found:
@@ -155,6 +155,7 @@ def report(name: str, **conditions: str) -> Step:
     """The driver reports conditions of all devices of a claim: `Ready="True"`."""
 
     def play(stage: Stage) -> None:
+        stage.change("resourceclaims")
         path = _claim_path(stage, name)
         results = stage.api.get(path)["status"]["allocation"]["devices"]["results"]
         known = {"reason": "Reported", "message": "as the driver says", "lastTransitionTime": WRITTEN_AT}
@@ -168,10 +169,11 @@ def report(name: str, **conditions: str) -> Step:
 
 
 def preparing(name: str) -> Step:
-    """The pod's devices are allocated, and the scheduler waits for their binding conditions and says so."""
+    """The last pod's devices are allocated, and the scheduler waits for their binding conditions and says so."""
 
     def play(stage: Stage) -> None:
         stage.wait(lambda: _is_preparing(stage, name), f"devices of {name} are prepared")
+        stage.pods_are_seen()
 
     return play
 
@@ -189,7 +191,7 @@ def remove_devices_claim(name: str) -> Step:
     """Somebody deletes a claim for devices. While it is used it stays, and says that it is being deleted."""
 
     def play(stage: Stage) -> None:
-        stage.change_ahead()
+        stage.change("resourceclaims")
         stage.api.delete(_claim_path(stage, name))
 
     return play

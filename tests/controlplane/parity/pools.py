@@ -327,7 +327,8 @@ PARTS = (
             pool=TWO_SLICES,
         ),
         template("gpu"),
-        pod("first", makes("gpu", nodeSelector={"kubernetes.io/hostname": "a"})),
+        # So large that b is better even if the second pod's claim is seen to be free before the pod is seen to be gone.
+        pod("first", makes("gpu", nodeSelector={"kubernetes.io/hostname": "a"}), cpu="2"),
         bound("first", "a"),
         pod("second", makes("gpu", nodeSelector={"kubernetes.io/hostname": "b"})),
         bound("second", "b"),

@@ -45,6 +45,9 @@ def play(scenario: Scenario, cluster: Cluster, names: Names, switch: Switch = AL
         # 1. Play.
         if not scenario.starts_cold:
             stage.start_scheduler()
+            # What the play before created has to be seen to be gone: kube-scheduler 1.36 panics if a slice comes again
+            # with more devices before it has seen that a rule about them is deleted.
+            stage.fence()
         for step in _flat(scenario.steps):
             step(stage)
         if scenario.starts_cold:

@@ -24,6 +24,7 @@ from kscheduler.testing.controlplane.patience import Patience, notified
 from tests.controlplane.parity.judge import World, by_name, infeasible
 
 MAIN = "main"
+PODS = "pods"
 FOREIGN = "someone-else"  # the profile of pods that neither scheduler is to look after
 IDLE_S = 30.0  # of a scheduler that does not do what is expected: its backoff is 10 s
 
@@ -119,7 +120,7 @@ class Stage:
         self._judged: set[str] = set()  # uids of pods whose binding was judged
         self._probes = itertools.count(1)
         self._is_awake = False  # does the scheduler run?
-        self._is_ahead = False  # has anything changed that the next pod must not overtake?
+        self._unseen: set[str] = set()  # resources whose last changes the scheduler may not have seen yet
         self.create_namespace(MAIN)
         self.create_namespace("probes")
 
@@ -139,32 +140,27 @@ class Stage:
 
     def create_namespace(self, name: str, labels: dict[str, str] | None = None) -> None:
         """A namespace by its logical name."""
-        self.change_ahead()
+        self.change("namespaces")
         real = f"{name}-{self._number}"
         self._namespaces[name] = real
         self.api.create("/api/v1/namespaces", {"metadata": {"name": real, "labels": labels or {}}})
 
     def create_node(self, node: Object) -> None:
         """A node; the next pod or fence waits until the scheduler has seen it."""
-        self.change_ahead()
+        self.change("nodes")
         self.api.create("/api/v1/nodes", node)
         self._node_names.add(node["metadata"]["name"])
 
     def delete_node(self, name: str) -> None:
         """Delete a node; the next pod or fence waits until the scheduler has seen it."""
-        self.change_ahead()
+        self.change("nodes")
         self.api.delete(f"/api/v1/nodes/{name}")
         self._node_names.discard(name)
 
     def create_pod(self, pod: Object, namespace: str = MAIN) -> None:
         """A pod; its scheduler is named as in scenarios. What was changed before is seen before it."""
-        self._let_see()
+        self.change(PODS)
         self._create_pod(pod, namespace)
-
-    def _let_see(self) -> None:
-        """Wait until the scheduler has seen what pods that are about to come must not overtake."""
-        if self._is_ahead and self._is_awake:
-            self.fence()
 
     def _create_pod(self, pod: Object, namespace: str) -> None:
         scheduler = self.names.scheduler_name(pod["spec"]["schedulerName"])
@@ -173,7 +169,7 @@ class Stage:
 
     def create_replicas(self, replica_set: Object) -> None:
         """A ReplicaSet; its template names the scheduler as pods do. Its pods are all called `NAME-*`."""
-        self._let_see()
+        self.change(PODS)
         made = copy.deepcopy(replica_set)
         spec = made["spec"]["template"]["spec"]
         spec["schedulerName"] = self.names.scheduler_name(spec["schedulerName"])
@@ -182,10 +178,10 @@ class Stage:
 
     def create(self, document: Object, namespace: str = MAIN) -> None:
         """Any other object, from a manifest. Namespaced objects go to the play's namespace."""
-        self.change_ahead()
         group = document["apiVersion"]
         base = f"/apis/{group}" if "/" in group else f"/api/{group}"
         resource = plural(document["kind"])
+        self.change(resource)
         if document["kind"] in CLUSTER_WIDE:
             self._name_claimant(document)
         else:
@@ -198,9 +194,25 @@ class Stage:
         if claimant := document.get("spec", {}).get("claimRef"):
             claimant["namespace"] = self._namespaces[claimant["namespace"]]
 
-    def change_ahead(self) -> None:
-        """Something other than a pod is about to change, which the next pod must not overtake."""
-        self._is_ahead = True
+    def change(self, resource: str) -> None:
+        """Objects of a resource are about to change. What was changed of others is seen before, where it matters.
+
+        Schedulers watch each resource by itself: they may see a later change of one before an earlier one of another,
+        and then wake pods, place them, or bind one that is gone. That matters for pods, and while pods wait.
+        """
+        if self._is_awake and self._unseen - {resource} and (self._is_about_pods(resource) or self._do_pods_wait()):
+            self.fence()
+        self._unseen.add(resource)
+
+    def pods_are_seen(self) -> None:
+        """The scheduler has decided the last pod, so it has seen all that was changed of pods before."""
+        self._unseen.discard(PODS)
+
+    def _is_about_pods(self, resource: str) -> bool:
+        return PODS in (resource, *self._unseen)
+
+    def _do_pods_wait(self) -> bool:
+        return not all(pod["spec"].get("nodeName") for pod in self.own_pods())
 
     def path(self, resource: str, name: str = "", namespace: str = MAIN, group: str = "api/v1") -> str:
         """The path of a resource in the play's namespace."""
@@ -296,7 +308,7 @@ class Stage:
         """
         for _ in range(20):
             if self._probe() == len(self._node_names):
-                self._is_ahead = False
+                self._unseen.clear()
                 return
         raise HarnessError(f"the scheduler does not see {len(self._node_names)} nodes")
 
@@ -368,7 +380,7 @@ class Stage:
                 self.api.delete(f"/apis/resource.k8s.io/v1/namespaces/{real}/resourceclaims")
             self._wait_gone(lambda: not self._left(self.cluster.resource_claims))
         # 4. The rest in any order.
-        for path in self._created:
+        for path in reversed(self._created):
             self.api.delete(path, missing_ok=True)
         for real in self._namespaces.values():
             self._remove_namespace(real)

@@ -1,8 +1,10 @@
 """What may happen in a scenario, in the words scenarios are written in. Each step is played to both schedulers.
 
 A step that creates a pod waits until the scheduler has decided it, so that pods are decided in the order they are
-written. `bound` and `refused` are also what a scenario expects of kube-scheduler: when it does not come true, the test
-fails, so that no scenario can pass because nothing happened.
+written. A step that changes objects of another resource than the step before it waits until the scheduler has seen that
+one, if pods are changed or wait: schedulers watch each resource by itself. `bound` and `refused` are also what a
+scenario expects of kube-scheduler: when it does not come true, the test fails, so that no scenario can pass because
+nothing happened.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Any
 from kscheduler.testing.controlplane import workload
 from kscheduler.testing.controlplane.api import Object
 from kscheduler.testing.controlplane.faults import RequestFailed
-from tests.controlplane.parity.stage import MAIN, Stage, condition
+from tests.controlplane.parity.stage import MAIN, PODS, Stage, condition
 
 Step = Callable[[Stage], None]
 
@@ -72,11 +74,15 @@ def pod(
         container["image"] = image
     if ports:
         container["ports"] = ports
+    # Of a pod that is gated or has a node, the apiserver itself says so.
+    is_the_schedulers = made["spec"].keys().isdisjoint(("schedulingGates", "nodeName"))
 
     def play(stage: Stage) -> None:
         stage.create_pod(copy.deepcopy(made), namespace)
         if wait:
             stage.wait(lambda: is_decided(stage.pod(f"{namespace}/{name}")), f"{name} is decided")
+            if is_the_schedulers:
+                stage.pods_are_seen()
 
     return play
 
@@ -103,18 +109,29 @@ def change_node(name: str, patch: Object) -> Step:
 
 def change_pod(name: str, patch: Object) -> Step:
     """A merge patch of a pod."""
-    return lambda stage: _ignore(stage.api.patch(stage.path("pods", name), patch, MERGE))
+
+    def play(stage: Stage) -> None:
+        stage.change(PODS)
+        stage.api.patch(stage.path("pods", name), patch, MERGE)
+
+    return play
 
 
 def change_status(name: str, patch: Object) -> Step:
     """A strategic merge patch of a pod's status: conditions are merged by type."""
-    return lambda stage: _ignore(stage.api.patch(f"{stage.path('pods', name)}/status", {"status": patch}))
+
+    def play(stage: Stage) -> None:
+        stage.change(PODS)
+        stage.api.patch(f"{stage.path('pods', name)}/status", {"status": patch})
+
+    return play
 
 
 def resize(name: str, **requests: str) -> Step:
     """A pod's container asks for something else, as in-place resize does. Nobody runs it, so it is done at once."""
 
     def play(stage: Stage) -> None:
+        stage.change(PODS)
         container = {"name": "pause", "resources": {"requests": requests}}
         stage.api.patch(f"{stage.path('pods', name)}/resize", {"spec": {"containers": [container]}})
 
@@ -159,6 +176,7 @@ def ready(*names: str) -> Step:
     status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
 
     def play(stage: Stage) -> None:
+        stage.change(PODS)
         for name in names:
             for found in stage.named(name):
                 path = stage.path("pods", found["metadata"]["name"])
@@ -211,6 +229,7 @@ def tolerate(name: str, toleration: Object) -> Step:
     """A pod gets one more toleration; those it has must stay."""
 
     def play(stage: Stage) -> None:
+        stage.change(PODS)
         tolerations = stage.api.get(stage.path("pods", name))["spec"]["tolerations"]
         stage.api.patch(stage.path("pods", name), {"spec": {"tolerations": [*tolerations, toleration]}}, MERGE)
 
@@ -221,7 +240,7 @@ def change_claim(name: str, patch: Object) -> Step:
     """A merge patch of a claim."""
 
     def play(stage: Stage) -> None:
-        stage.change_ahead()
+        stage.change("persistentvolumeclaims")
         stage.api.patch(stage.path("persistentvolumeclaims", name), patch, MERGE)
 
     return play
@@ -231,7 +250,7 @@ def change_thing(path: str, patch: Object) -> Step:
     """A merge patch of an object without a namespace, by its path."""
 
     def play(stage: Stage) -> None:
-        stage.change_ahead()
+        stage.change(_resource_of(path))
         stage.api.patch(path, patch, MERGE)
 
     return play
@@ -242,6 +261,7 @@ def remove_pod(name: str) -> Step:
 
     def play(stage: Stage) -> None:
         stage.judge()
+        stage.change(PODS)
         stage.api.delete(stage.path("pods", name))
         stage.wait(lambda: not stage.pod(name), f"{name} is gone")
 
@@ -253,6 +273,7 @@ def ask_to_go(name: str) -> Step:
 
     def play(stage: Stage) -> None:
         stage.judge()
+        stage.change(PODS)
         stage.api.request("DELETE", stage.path("pods", name))
         evicting(name)(stage)
 
@@ -264,6 +285,7 @@ def finish(name: str) -> Step:
 
     def play(stage: Stage) -> None:
         stage.judge()
+        stage.change(PODS)
         stage.api.patch(f"{stage.path('pods', name)}/status", {"status": {"phase": "Succeeded"}}, MERGE)
 
     return play
@@ -278,7 +300,7 @@ def remove_claim(name: str) -> Step:
     """A claim is deleted; with finalizers it stays and says so."""
 
     def play(stage: Stage) -> None:
-        stage.change_ahead()
+        stage.change("persistentvolumeclaims")
         stage.api.delete(stage.path("persistentvolumeclaims", name))
 
     return play
@@ -288,7 +310,7 @@ def remove_thing(path: str) -> Step:
     """An object without a namespace is deleted, whatever protects it."""
 
     def play(stage: Stage) -> None:
-        stage.change_ahead()
+        stage.change(_resource_of(path))
         stage.api.patch(path, {"metadata": {"finalizers": None}}, MERGE)
         stage.api.delete(path)
 
@@ -318,7 +340,7 @@ def update_capacity(name: str, capacity: str, *, largest: str) -> Step:
     """A CSIStorageCapacity changes."""
 
     def play(stage: Stage) -> None:
-        stage.change_ahead()
+        stage.change("csistoragecapacities")
         path = stage.path("csistoragecapacities", name, group="apis/storage.k8s.io/v1")
         stage.api.patch(path, {"capacity": capacity, "maximumVolumeSize": largest}, MERGE)
 
@@ -407,6 +429,11 @@ def node_of(found: Object) -> str:
 
 def _resources(amounts: Mapping[str, str]) -> dict[str, str]:
     return {f"example.com/{name}" if name in EXTENDED else name: amount for name, amount in amounts.items()}
+
+
+def _resource_of(path: str) -> str:
+    """The resource in an object's path: `nodes` of `/api/v1/nodes/a`."""
+    return path.split("/")[-2]
 
 
 def _ignore(result: object) -> None:

@@ -162,6 +162,8 @@ VOLUMES = (
         refused("waiting", "pod has unbound immediate PersistentVolumeClaims"),
         thing(volume("made-by-hand", "by-hand", expressions=[has(ZONE, "b")])),
         bound("waiting", "b"),
+        # A new volume wakes the pod, mostly before the controller has bound the claim to it.
+        retries_vary=True,
     ),
     scenario(
         "A claim that comes after its pod",
@@ -306,6 +308,7 @@ VOLUMES = (
         refused("one", 'provisioning failed for PVC "data"'),
         change_node("a", {"spec": {"unschedulable": True}}),
         bound("one", "b"),
+        retries_vary=True,  # it is tried again after a second, on a slow machine before the node is closed
     ),
     scenario(
         "Pods whose volume no node can access wake when a node is labelled",
