@@ -430,6 +430,8 @@ class LeaderElector:
                 if not version:
                     page = await self._client.list_page(resource, field_selector=selector)
                     version = page.resource_version
+                    for lease in page.items:  # released since it was read? The watch tells of later changes only
+                        self._heard(EventType.ADDED, lease)
                 timeout_s = self._rng.uniform(*_WATCH_TIMEOUT_S)
                 async for events in self._client.watch(
                     resource, resource_version=version, field_selector=selector, timeout_s=timeout_s

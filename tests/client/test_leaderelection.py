@@ -185,6 +185,27 @@ def test_a_released_lease_is_taken_over_at_once() -> None:
     simulate(scenario)
 
 
+def test_a_lease_that_is_released_between_its_first_read_and_the_watch_is_taken_over_at_once() -> None:
+    async def scenario(world: World) -> None:
+        a = world.start("a")
+        await asyncio.sleep(1)
+        b = world.start("b")
+        list_page = b.client.list_page
+
+        async def list_late(*args: Any, **options: Any) -> Any:
+            await asyncio.sleep(0.5)
+            assert b.elector.leader_identity == "a", "it has read the Lease"
+            await a.elector.stop()
+            await a.task
+            return await list_page(*args, **options)
+
+        b.client.list_page = list_late  # type: ignore[method-assign]
+        await asyncio.sleep(10)
+        assert b.when("started") - a.when("stopped") < 0.1
+
+    simulate(scenario)
+
+
 def test_without_a_watch_a_released_lease_is_taken_at_the_next_poll() -> None:
     async def scenario(world: World) -> None:
         a = world.start("a")
