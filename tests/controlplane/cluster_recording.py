@@ -9,7 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kscheduler.simulator.recorded import read_recorded
 from kscheduler.testing.controlplane.patience import eventually
+
+
+def placed_in(out: Path) -> int:
+    """How many pods have been bound according to a record, which may be under way: it follows the cluster."""
+    return len(read_recorded(str(out), frozenset(["default-scheduler"])).placements)
 
 
 @contextmanager

@@ -174,8 +174,10 @@ async def test_pages_and_watch_tell_the_whole_story(workspace: Workspace, client
     workspace.create_pod("later")
     workspace.api.delete(f"/api/v1/namespaces/{workspace.namespace}/pods/pod-0")
     seen: list[tuple[EventType, str]] = []
-    async for events in client.watch(resource, resource_version=page.resource_version, timeout_s=1):
+    async for events in client.watch(resource, resource_version=page.resource_version):
         seen += [(event.type, event.object.metadata.name) for event in events if event.object]
+        if any(kind == EventType.DELETED for kind, _ in seen):
+            break
     assert seen == [
         (EventType.ADDED, "later"),
         (EventType.MODIFIED, "pod-0"),  # marked for deletion

@@ -82,6 +82,12 @@ def message(tenant: Workspace, name: str) -> str:
     return next((str(one.get("message", "")) for one in conditions if one["type"] == "PodScheduled"), "")
 
 
+def preemptions(tenant: Workspace) -> int:
+    """How many Events say that a pod was preempted."""
+    events = tenant.api.list_all(f"/apis/events.k8s.io/v1/namespaces/{tenant.namespace}/events")
+    return sum(event["reason"] == "Preempted" for event in events)
+
+
 @pytest.fixture
 def tenants(control_plane: ControlPlane, workspace: Workspace) -> Iterator[Tenants]:
     control_plane.api.apply(CRD)
@@ -127,7 +133,7 @@ def test_what_one_does_not_use_is_lent_and_taken_back(tenants: Tenants, tmp_path
         assert f'kscheduler_elastic_quota{{{labels},type="{kind}"}} {amount}' in metrics
     tenants.run(shop)
     eventually(lambda: tenants.used(shop) == {"cpu": "4", "memory": "4294967296"}, "the status says so")
-    assert tenants.used(lab) == {"cpu": "0", "memory": "0"}
+    eventually(lambda: tenants.used(lab) == {"cpu": "0", "memory": "0"}, "and that the other uses nothing")
     create(lab, "x")
     eventually(lambda: "x" in lab.bindings(), "the other takes back one cpu")
     assert len(shop.bindings()) == len(shop.pods()) == 3
@@ -143,8 +149,7 @@ def test_what_one_does_not_use_is_lent_and_taken_back(tenants: Tenants, tmp_path
     tenants.run(lab)
     both = {"cpu": "2", "memory": "2147483648"}
     eventually(lambda: tenants.used(shop) == tenants.used(lab) == both, "both statuses follow")
-    events = tenants.api.list_all(f"/apis/events.k8s.io/v1/namespaces/{shop.namespace}/events")
-    assert sum(event["reason"] == "Preempted" for event in events) == 2
+    eventually(lambda: preemptions(shop) == 2, "an Event tells of each")
 
 
 def test_a_quota_that_is_created_after_its_pods_counts_them(tenants: Tenants, tmp_path: Path) -> None:

@@ -16,11 +16,12 @@ from kscheduler.testing.controlplane import Credentials
 from kscheduler.testing.controlplane.kscheduler import KScheduler
 from kscheduler.testing.controlplane.kubeconfig import write_kubeconfig
 from kscheduler.testing.controlplane.patience import eventually
-from kscheduler.testing.controlplane.ports import free_port
 from kscheduler.testing.controlplane.workspace import Workspace
 from tests.controlplane.explain_reader import PATH, may_explain
 
 Details = TypeVar("Details", bound=Sized)
+NOBODY = "https://127.0.0.1:1"  # where no program listens
+BUSY = "the scheduler was busy"  # is said of a decision without details
 
 
 def explain(scheduler: KScheduler, workspace: Workspace, pod: str, token: Path, *flags: str) -> str:
@@ -46,10 +47,17 @@ def test_a_user_reads_why_a_pod_waits_and_where_another_went(workspace: Workspac
         return bool(found["state"] == "unschedulable")
 
     eventually(waits, "the large pod waits for a change")
-    large = explain(scheduler, workspace, "large", token, "--nodes=all")
-    assert large.startswith(
-        f"Pod {workspace.namespace}/large fits nowhere: 0/2 nodes are available: 2 Insufficient cpu."
-    )
+
+    def what_is_said(pod: str) -> str:
+        """What the command says of a pod that waits, if its decision has details."""
+        eventually(lambda: _is_unschedulable(workspace.pod(pod)), f"{pod} waits")
+        printed = explain(scheduler, workspace, pod, token, "--nodes=all")
+        return printed if "fits nowhere" in printed and BUSY not in printed else ""
+
+    requests = {"cpu": "6", "memory": "1Gi"}
+    large = _first_detailed(workspace, "larger", requests, what_is_said)
+    assert large.startswith(f"Pod {workspace.namespace}/larger-")
+    assert "fits nowhere: 0/2 nodes are available: 2 Insufficient cpu." in large.splitlines()[0]
     assert "  2 nodes:  NodeResourcesFit  Insufficient cpu  node-0, node-1\n" in large
     assert "  rejected by NodeResourcesFit\n" in large
     assert _decision(scheduler, workspace, "small", token)["node"] == workspace.bindings()["small"]
@@ -112,7 +120,7 @@ def test_a_standby_names_the_replica_that_leads(workspace: Workspace, tmp_path: 
     assert replica["leads"] is True
     assert replica["leader"] in explain(standby, workspace, "p", token)
     # With a kubeconfig the command finds the leader's name by itself, if nobody answers where it looks.
-    command = [sys.executable, "-m", "kscheduler", "explain", "p", "--server", f"https://127.0.0.1:{free_port()}"]
+    command = [sys.executable, "-m", "kscheduler", "explain", "p", "--server", NOBODY]
     who = ["--kubeconfig", str(_kubeconfig(workspace, tmp_path)), "--lease", f"{workspace.namespace}/explain"]
     done = subprocess.run([*command, *who], capture_output=True, text=True, check=False)
     assert done.returncode == 1

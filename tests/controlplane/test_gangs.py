@@ -376,6 +376,8 @@ def job_in_racks(gangs: Gangs) -> Outcome:
             gangs.add(part, *range(least))
     eventually(lambda: gangs.bound("job") == 8, "both groups of the job are bound")
     eventually(lambda: len(gangs.outcome().rejections) == 10, "each pod of the other job says why")
+    parts = [f"{name}-{number}" for name in ("job", "large") for number in range(2)]
+    eventually(lambda: all(map(gangs.is_decided, parts)), "each group has its condition")
     return gangs.outcome()
 
 
@@ -447,6 +449,7 @@ def groups_with_policies(gangs: Gangs) -> Outcome:
         gangs.add(name, 0, 1, priorityClassName=of_pods)
         eventually(functools.partial(gangs.is_decided, name), f"the group {name} is decided")
     eventually(lambda: gangs.bound("eager") == 2, "pods are evicted for the last group")
+    eventually(lambda: gangs.condition("eager") == (CONDITION_OF["1.37"], "True", "Scheduled"), "its condition says so")
     eventually(lambda: len(gangs.outcome().rejections) == 4, "each pod of the other groups says why")
     return gangs.outcome()
 

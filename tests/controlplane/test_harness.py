@@ -28,6 +28,7 @@ from kscheduler.testing.controlplane import (
     ensure,
     verify,
 )
+from kscheduler.testing.controlplane.api import Object
 from kscheduler.testing.controlplane.binaries import ensure_tool, kubernetes_version
 from kscheduler.testing.controlplane.kwok import ANNOTATION
 from kscheduler.testing.controlplane.load import create, nodes, pods
@@ -128,10 +129,13 @@ def test_audit_log_names_who_asked_for_what(fresh_control_plane: Callable[..., C
     control_plane = fresh_control_plane(audit=True)
     with pytest.raises(RequestFailed):
         Api(control_plane.service_account_credentials("default", "curious")).get("/api/v1/nodes")
-    asked = [
-        event for event in control_plane.apiserver.audit_events() if event["user"]["username"].endswith(":curious")
-    ]
-    assert [(event["verb"], event["objectRef"]["resource"], event["responseStatus"]["code"]) for event in asked] == [
+
+    def asked() -> list[Object]:
+        events = control_plane.apiserver.audit_events()
+        return [event for event in events if event["user"]["username"].endswith(":curious")]
+
+    eventually(asked, "the request is in the log, which follows the answer")
+    assert [(event["verb"], event["objectRef"]["resource"], event["responseStatus"]["code"]) for event in asked()] == [
         ("list", "nodes", 403)
     ]
 
@@ -159,9 +163,8 @@ def test_kube_scheduler_binds_every_pod_once(workspace: Workspace) -> None:
         assert len(binds.times_s()) == 20
     assert set(workspace.bindings().values()) == {f"node-{index}" for index in range(5)}
     eventually(lambda: verify(workspace.api, workspace.namespace).problems == [], "one Scheduled event for each pod")
-    assert 'scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"} 20' in scheduler.get(
-        "/metrics"
-    )
+    counted = 'scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"} 20'
+    eventually(lambda: counted in scheduler.get("/metrics"), "its metrics count them")
     usage = scheduler.process.usage()
     assert usage.cpu_s > 0
     assert usage.peak_memory_bytes > 10 << 20

@@ -8,13 +8,14 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import pytest
 
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.leaderelection import ElectionConfig, LeaderElector
 from kscheduler.testing.controlplane import ControlPlane
-from kscheduler.testing.controlplane.patience import ended
+from kscheduler.testing.controlplane.patience import ended, until
 from kscheduler.testing.controlplane.workspace import Workspace
 from tests.support.clocks import CLOCK
 
@@ -30,6 +31,11 @@ RULES = [
 ]
 
 
+# Seconds for which a Lease is valid, within which it has to be renewed, and between two tries.
+SHORT = (4.0, 3.0, 1.0)
+LONG = (7200.0, 5400.0, 3600.0)  # longer than any test takes
+
+
 @dataclass
 class Candidate:
     client: KubeClient
@@ -38,8 +44,11 @@ class Candidate:
     started: asyncio.Event = field(default_factory=asyncio.Event)
 
 
+Start = Callable[..., Candidate]  # name, and seconds other than SHORT
+
+
 @pytest.fixture
-async def start(workspace: Workspace) -> AsyncIterator[Callable[[str], Candidate]]:
+async def start(workspace: Workspace) -> AsyncIterator[Start]:
     namespace = workspace.namespace
     rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}"
     path = workspace.control_plane.kubeconfig_for_service_account(namespace, "kscheduler")
@@ -52,10 +61,10 @@ async def start(workspace: Workspace) -> AsyncIterator[Callable[[str], Candidate
     clients = [await KubeClient.connect(CLOCK, kubeconfig=str(path)) for _ in range(2)]
     candidates: list[Candidate] = []
 
-    def start(name: str) -> Candidate:
+    def start(name: str, *seconds: float) -> Candidate:
         client = clients[len(candidates)]
         started = asyncio.Event()
-        config = ElectionConfig(name, namespace, "kscheduler", 4.0, 3.0, 1.0)
+        config = ElectionConfig(name, namespace, "kscheduler", *(seconds or SHORT))
         elector = LeaderElector(client, CLOCK, random.Random(name), config, on_started=started.set)
         candidates.append(Candidate(client, elector, asyncio.ensure_future(elector.run()), started))
         return candidates[-1]
@@ -75,38 +84,43 @@ def lease(workspace: Workspace) -> dict[str, object]:
     return spec
 
 
-async def test_a_released_lease_changes_hands_at_once(workspace: Workspace, start: Callable[[str], Candidate]) -> None:
-    a = start("a")
+def written(spec: dict[str, object], name: str) -> datetime:
+    """A time in a Lease."""
+    return datetime.fromisoformat(str(spec[name]))
+
+
+async def test_a_released_lease_changes_hands_before_it_runs_out(workspace: Workspace, start: Start) -> None:
+    a = start("a", *LONG)
     await ended(a.started.wait(), "a leads")
     spec = lease(workspace)
-    assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("a", 4, 0)
+    assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("a", 7200, 0)
     b = start("b")
-    await asyncio.sleep(1.5)
+    await until(lambda: b.elector.leader_identity == "a", "b has seen the Lease")
     assert a.elector.is_leader
     assert not b.elector.is_leader
-    released = time.monotonic()
     await a.elector.stop()
     await a.task
-    await ended(b.started.wait(), "b leads")
-    assert time.monotonic() - released < 0.9  # the watch: a poll comes after a second at the earliest
+    await ended(b.started.wait(), "b leads, hours before the Lease runs out")
     spec = lease(workspace)
     assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("b", 1)
 
 
-async def test_a_dead_leader_is_succeeded(workspace: Workspace, start: Callable[[str], Candidate]) -> None:
+async def test_a_dead_leader_is_succeeded(workspace: Workspace, start: Start) -> None:
     a = start("a")
     await ended(a.started.wait(), "a leads")
     b = start("b")
-    await asyncio.sleep(1.2)
+    await until(lambda: b.elector.leader_identity == "a", "b has seen the Lease")
     a.task.cancel()
-    died = time.monotonic()
+    await asyncio.gather(a.task, return_exceptions=True)
+    renewed = written(lease(workspace), "renewTime")
     await ended(b.started.wait(), "b leads")
-    assert 2.0 < time.monotonic() - died < 4.0 + 1.0
-    assert lease(workspace)["holderIdentity"] == "b"
+    spec = lease(workspace)
+    assert spec["holderIdentity"] == "b"
+    assert (written(spec, "acquireTime") - renewed).total_seconds() >= 4.0, "the Lease has run out before"
 
 
 async def test_a_kube_scheduler_on_the_same_lease_is_kept_out(
-    control_plane: ControlPlane, workspace: Workspace, start: Callable[[str], Candidate]
+    control_plane: ControlPlane, workspace: Workspace, start: Start
 ) -> None:
     """And the other way round: what it holds we respect. See the unit tests for its record in detail."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/{workspace.namespace}/leases"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kscheduler.testing.controlplane.kscheduler import KScheduler
-from kscheduler.testing.controlplane.patience import eventually
+from kscheduler.testing.controlplane.patience import CEILING_S, eventually
 from kscheduler.testing.controlplane.probes import unverified_tls
 from kscheduler.testing.controlplane.workspace import Workspace
 from tests.controlplane.page_viewers import may_see_everything, may_see_own_pods
@@ -78,7 +78,13 @@ def test_the_page_shows_what_its_viewer_may_list(workspace: Workspace, scheduler
     large, elsewhere = f"{workspace.namespace}/large", f"{other.namespace}/elsewhere"
     eventually(lambda: {large, elsewhere} <= rows(everything), "both pods wait")
     assert rows(own) == {large}
-    [row] = own.first("queue")[1]["rows"]
+
+    def row_of_large() -> Any:
+        [found] = own.first("queue")[1]["rows"]
+        return found
+
+    eventually(lambda: row_of_large()["pool"] == "unschedulable", "the large pod is decided")
+    row = row_of_large()
     assert (row["pool"], row["plugins"], row["reason"][:35]) == (
         "unschedulable",
         ["NodeResourcesFit"],
@@ -130,6 +136,7 @@ def page() -> Iterator[Page]:
         browser = playwright.chromium.launch(executable_path=chromium, headless=True, args=FLAGS)
         # The harness' scheduler has a certificate that it signed itself.
         page = browser.new_context(ignore_https_errors=True, viewport={"width": 1300, "height": 900}).new_page()
+        page.set_default_timeout(CEILING_S * 1000)
         page.on("console", lambda each: faults.append(each.text) if each.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: faults.append(str(error)))
         yield page

@@ -161,6 +161,7 @@ async def test_a_victim_that_vanishes_by_itself_is_as_good_as_ended(
     stage.client.before[write, "victim"] = lambda: stage.remove("victim")
     stage.want("greater", "3", "important")
     await stage.until_bound("greater")
+    await stage.until(lambda: stage.client.refusals("victim"), "the write is answered")
     assert stage.client.refusals("victim") == [(write, "victim", 404)]
     assert loud(caplog) == []
 
@@ -185,6 +186,7 @@ async def test_one_of_several_victims_may_vanish(stage: Stage, caplog: pytest.Lo
     stage.client.before["delete", "three"] = lambda: stage.remove("three")
     stage.want("greater", "4", "important")
     await stage.until_bound("greater")
+    await stage.until(lambda: len(stage.client.refusals("one", "three")) == 2, "both writes are answered")
     assert stage.client.refusals("one", "two", "three") == [("delete", "three", 404), ("mark", "one", 404)]
     assert loud(caplog) == []
 

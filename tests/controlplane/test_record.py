@@ -15,7 +15,7 @@ from kscheduler.testing.controlplane.kubeconfig import write_kubeconfig
 from kscheduler.testing.controlplane.load import create, pods
 from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.testing.controlplane.workspace import Workspace
-from tests.controlplane.cluster_recording import recording
+from tests.controlplane.cluster_recording import placed_in, recording
 from tests.deploy.manifests import DEPLOY, documents
 
 PODS = 2_000
@@ -51,6 +51,7 @@ def test_what_a_scheduler_did_is_recorded_and_played_again(workspace: Workspace,
         eventually(
             lambda: len(workspace.bindings()) == PODS, "all pods are bound", state=lambda: len(workspace.bindings())
         )
+        eventually(lambda: placed_in(out) == PODS, "the record has all bindings")
     assert f"{PODS:,} pods" in printed[0]
     assert str(out) in printed[0]
     recorded = read_recorded(str(out), frozenset(["default-scheduler"]))

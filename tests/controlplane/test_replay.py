@@ -17,7 +17,7 @@ from kscheduler.testing.controlplane.kubescheduler import KubeScheduler
 from kscheduler.testing.controlplane.load import Loading, nodes, pods
 from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.testing.controlplane.workspace import Workspace
-from tests.controlplane.cluster_recording import recording
+from tests.controlplane.cluster_recording import placed_in, recording
 from tests.controlplane.parity.manifests import (
     has,
     needs_node,
@@ -112,6 +112,7 @@ def test_each_placement_of_kube_scheduler_is_explained(workspace: Workspace, tmp
         KubeScheduler(workspace.control_plane, configuration={"percentageOfNodesToScore": 100})
         Loading(credentials, pods(400, workspace.namespace, templates=KINDS)).wait()
         eventually(lambda: is_settled(workspace), "each pod is decided", state=lambda: len(workspace.bindings()))
+        eventually(lambda: placed_in(out) >= len(workspace.bindings()), "the record has all bindings")
     config = tmp_path / "config.yaml"
     config.write_text(
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\npercentageOfNodesToScore: 100\n"

@@ -111,8 +111,9 @@ def test_endpoints_tell_health_metrics_and_configuration(workspace: Workspace) -
     scheduler = KScheduler(workspace.control_plane)
     eventually(lambda: len(workspace.bindings()) == 3, "the pods are bound")
     assert scheduler.get("/healthz") == scheduler.get("/livez") == scheduler.get("/readyz") == "ok"
+    counted = 'scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"} 3'
+    eventually(lambda: counted in scheduler.get("/metrics"), "the scheduler knows that they are")
     metrics = scheduler.get("/metrics")
-    assert 'scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"} 3' in metrics
     assert 'scheduler_pending_pods{queue="active"} 0' in metrics
     assert 'scheduler_cache_size{type="nodes"} 1' in metrics
     assert "rest_client_requests_total" in metrics

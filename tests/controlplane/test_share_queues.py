@@ -81,6 +81,11 @@ class Tenants:
         """How many pods of each queue have a node."""
         return Counter(name.partition("-")[0] for name in self.workspace.bindings())
 
+    def preemptions(self) -> int:
+        """How many Events say that a pod was preempted."""
+        events = self.api.list_all(f"/apis/events.k8s.io/v1/namespaces/{self.workspace.namespace}/events")
+        return sum(event["reason"] == "Preempted" for event in events)
+
     def message(self, pod: str) -> str:
         """Why a pod waits."""
         conditions = self.workspace.pod(pod)["status"].get("conditions", ())
@@ -113,8 +118,7 @@ def test_what_a_queue_does_not_use_is_lent_and_taken_back(tenants: Tenants, tmp_
     metrics = scheduler.get("/metrics")
     for kind, amount in (("used", 3.0), ("fair_share", 3.5), ("deserved", 3.0), ("requested", 4.0)):
         assert f'kscheduler_queue_share{{queue="b",resource="cpu",type="{kind}"}} {amount}' in metrics
-    events = tenants.api.list_all(f"/apis/events.k8s.io/v1/namespaces/{tenants.workspace.namespace}/events")
-    assert sum(event["reason"] == "Preempted" for event in events) == 3
+    eventually(lambda: tenants.preemptions() == 3, "an Event tells of each pod that was evicted")
     assert "Traceback" not in scheduler.process.log_text()
 
 

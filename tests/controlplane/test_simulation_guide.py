@@ -23,7 +23,7 @@ from kscheduler.testing.controlplane.load import Loading, nodes, pods
 from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.testing.controlplane.workload import node, pod
 from kscheduler.testing.controlplane.workspace import Workspace
-from tests.controlplane.cluster_recording import recording
+from tests.controlplane.cluster_recording import placed_in, recording
 from tests.docs.console import check, commands, printed_by
 from tests.docs.pages import ON_CLUSTER, blocks
 from tests.simulator.trace_files import NODES, PODS
@@ -68,6 +68,7 @@ class Reader:
         assert shlex.split(command, comments=True)[3:5] == ["--out", out.name]
         with recording(self._plane.admin_kubeconfig, out, *config):
             self.add_pods()
+            eventually(lambda: placed_in(out) == 10, "the record has all bindings")
 
     def run_with_a_record(self, command: str) -> None:
         words = shlex.split(command, comments=True)

@@ -99,6 +99,11 @@ class Scene:
             and (event["reason"], event["regarding"]["name"]) == (reason, regarding)
         ]
 
+    def blames_the_guest(self, pod: str) -> bool:
+        """Whether an Event says that the guest is why the pod is not scheduled."""
+        reported = self.notes("FailedScheduling", pod)
+        return any("unreachable" in note or "quarantined after repeated faults" in note for note in reported)
+
     def metric(self, name: str, **labels: str) -> float:
         """A sample that has these labels among its own; 0 without one."""
         total = 0.0
@@ -143,9 +148,7 @@ def test_pods_of_a_quarantined_guest_wait_and_are_bound_when_it_is_mended(
     eventually(lambda: scene.bound(other), "a pod of another profile is bound")
     scene.check_quarantine()
     eventually(lambda: all(scene.message(pod) for pod in pods), "the pods have conditions")
-    for pod in pods:
-        reported = scene.notes("FailedScheduling", pod)
-        assert any("unreachable" in note or "quarantined after repeated faults" in note for note in reported), reported
+    eventually(lambda: all(map(scene.blames_the_guest, pods)), "Events of the pods say why they wait")
     assert not scene.bound(*pods)
     # 2. A version that is no better is refused.
     server.guest += b"\x00\x04\x03new"  # a custom section, so that it is another one

@@ -17,6 +17,7 @@ import msgspec
 import pytest
 
 from kscheduler.simulator.report import to_compact_json
+from kscheduler.testing.controlplane.patience import CEILING_S
 from kscheduler.ui.page_file import to_html
 from tests.support.skips import package, program
 from tests.ui.reports import busy, comparison, large, loaded, what_if, with_decisions, write_record
@@ -102,6 +103,7 @@ def page(browser: Browser) -> Iterator[Page]:
     """A page of 1,300 by 900 pixels; the test fails if it logs an error, throws one, or breaks its own policy."""
     context = browser.new_context(viewport={"width": 1300, "height": 900}, color_scheme="light")
     page = context.new_page()
+    page.set_default_timeout(CEILING_S * 1000)  # of a wait in vain; a slow machine takes its time
     faults: list[str] = []
     page.on("console", lambda message: faults.append(message.text) if message.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: faults.append(str(error)))

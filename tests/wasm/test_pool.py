@@ -76,7 +76,7 @@ def test_a_guest_that_does_not_start_is_not_kept() -> None:
 
 def test_two_threads_get_two_instances() -> None:
     scene = Scene()
-    barrier = threading.Barrier(2, timeout=5)
+    barrier = threading.Barrier(2, timeout=120)
     seen: list[int] = []
 
     def work(instance: Instance) -> None:

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from kscheduler.serving.live.loop_thread import LoopThread
 from kscheduler.serving.live.readings import Reading
+from kscheduler.testing.controlplane.patience import CEILING_S
 from tests.ui.live.fixture import PLACED, now_reading
 from tests.ui.live.stage import Stage
 from tests.ui.reports import HOSTILE
@@ -93,6 +94,7 @@ def live_page(browser: Browser, allowed: list[str]) -> Iterator[Page]:
     """A page whose test fails if it logs an error, throws one, or breaks its own policy."""
     context = browser.new_context(viewport={"width": 1300, "height": 900}, color_scheme="light")
     page = context.new_page()
+    page.set_default_timeout(CEILING_S * 1000)  # of a wait in vain; a slow machine takes its time
     faults: list[str] = []
     page.on("console", lambda message: faults.append(message.text) if message.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: faults.append(str(error)))

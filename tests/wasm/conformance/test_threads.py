@@ -20,7 +20,7 @@ SPIN = """
 
 def test_python_goes_on_while_a_guest_runs(guests: Guests) -> None:
     begun = threading.Event()
-    guest = guests(SPIN, [HostFunction("host", "begin", "", "", lambda _: begun.set())], Limits(deadline_s=0.2))
+    guest = guests(SPIN, [HostFunction("host", "begin", "", "", lambda _: begun.set())], Limits(deadline_s=1.0))
     with ThreadPoolExecutor(1) as executor:
         running = executor.submit(guest.call, "spin")
         begun.wait()
@@ -31,7 +31,7 @@ def test_python_goes_on_while_a_guest_runs(guests: Guests) -> None:
 
 
 def test_two_guests_run_at_the_same_time(guests: Guests) -> None:
-    both = threading.Barrier(2, timeout=5)  # were the second to begin after the first ended, this would break
+    both = threading.Barrier(2, timeout=120)  # were the second to begin after the first ended, this would break
 
     def begin(_instance: Instance) -> None:
         both.wait()
