@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -21,6 +22,7 @@ from perf.workloads.background import Background, Churning, Deleting, Updating
 from perf.workloads.collection import Collected, Collection
 from perf.workloads.devices import allocations, node_slice
 from perf.workloads.judge import Ledger, judge
+from perf.workloads.kept_connections import KeptConnections
 from perf.workloads.object_template import Object, ObjectTemplate
 from perf.workloads.operations import (
     AllocResourceClaims,
@@ -38,7 +40,7 @@ from perf.workloads.operations import (
     StartCollectingMetrics,
     UpdateAny,
 )
-from perf.workloads.site import Site
+from perf.workloads.site import Connection, Site
 from perf.workloads.suite import Plan, seconds
 
 TIMEOUT_S = 600.0  # scheduler_perf's: what is not bound by then is a failure
@@ -220,17 +222,19 @@ class Execution:
         """Create the pods, delete them once all are bound, and begin again with other names until the time is over."""
         where = PODS.format(namespace=operation.namespace)
         until_s = time.monotonic() + seconds(operation.duration)
-        while True:
-            keys, _ = self._post_pods(operation, pods, first)
-            self._site.pods.wait_bound(keys, self._timeout_s, self._check)
-            self.ledger.deleted.update(keys)
-            if time.monotonic() >= until_s:
-                self.ledger.deleted.difference_update(keys)
-                self.ledger.waited_for.update(keys)
-                return
-            for key in keys:
-                self._api.request("DELETE", f"{where}/{key.partition('/')[2]}?gracePeriodSeconds=0")
-            first = self._first_number(where, pods, operation.count)
+        with KeptConnections(self._site.connect) as connections:
+            while True:
+                keys = self._note_created(operation, pods, first)
+                bodies = [_numbered(pods[number % len(pods)], first + number) for number in range(operation.count)]
+                connections.send([partial(_create, path=where, body=body) for body in bodies])
+                self._site.pods.wait_bound(keys, self._timeout_s, self._check)
+                self.ledger.deleted.update(keys)
+                if time.monotonic() >= until_s:
+                    self.ledger.deleted.difference_update(keys)
+                    self.ledger.waited_for.update(keys)
+                    return
+                connections.send([partial(_delete_now, path=f"{where}/{key.partition('/')[2]}") for key in keys])
+                first = self._first_number(where, pods, operation.count)
 
     def _numbered_pods(self, operation: CreatePods) -> tuple[list[Object], int]:
         """What the pods are like, and the number of the first."""
@@ -245,16 +249,20 @@ class Execution:
 
     def _post_pods(self, operation: CreatePods, pods: list[Object], first: int) -> tuple[list[str], Created | None]:
         """Create them; their keys, and how fast they came if that was measured."""
-        namespace, count = operation.namespace, operation.count
-        keys = [f"{namespace}/{_name_of(pods, number, first)}" for number in range(count)]
-        for number, key in enumerate(keys):
-            self.ledger.created[key] = _priority(pods[number % len(pods)])
-        where = PODS.format(namespace=namespace)
+        keys, count = self._note_created(operation, pods, first), operation.count
+        where = PODS.format(namespace=operation.namespace)
         if operation.collect_metrics or count > FEW:
             rate_per_s = self._plan.rate_per_s if operation.collect_metrics else None
             return keys, self._site.create(Batch(where, pods, count, first, rate_per_s=rate_per_s))
         self._create_few(where, pods, count, first)
         return keys, None
+
+    def _note_created(self, operation: CreatePods, pods: list[Object], first: int) -> list[str]:
+        """Note in the ledger that they are created, and return their keys."""
+        keys = [f"{operation.namespace}/{_name_of(pods, number, first)}" for number in range(operation.count)]
+        for number, key in enumerate(keys):
+            self.ledger.created[key] = _priority(pods[number % len(pods)])
+        return keys
 
     def _create_volumes(self, operation: CreatePods, pods: list[Object], first: int) -> None:
         """A volume and a claim for each pod, bound to one another; they are there before the first pod comes."""
@@ -433,6 +441,17 @@ class Execution:
         """Raise when the end cannot come."""
         self._site.check()
         self._background.check()
+
+
+# --- requests ---
+
+
+def _create(connection: Connection, *, path: str, body: Object) -> None:
+    connection.create(path, body)
+
+
+def _delete_now(connection: Connection, *, path: str) -> None:
+    connection.request("DELETE", f"{path}?gracePeriodSeconds=0")
 
 
 # --- objects ---
