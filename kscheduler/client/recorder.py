@@ -20,7 +20,7 @@ import heapq
 import itertools
 import logging
 import random
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
@@ -142,7 +142,9 @@ class EventRecorder:
         self._filled = Signal()
         self._is_running = False
         self._idle: asyncio.Future[None] | None = None  # somebody waits until everything is sent
-        self._front = asyncio.Lock()  # held by the worker that takes the next Event
+        # One worker at a time takes Events. This is no lock, since that is slow where somebody always waits for it.
+        self._is_taking = False
+        self._next_takers: deque[asyncio.Future[None]] = deque()  # workers that wait for their turn
         self._behind_since = 0.0  # monotonic: when the queue was last empty, if it is not now
         self._under_way = 0
         self._ended = asyncio.Event()  # of as many as there are workers one was answered
@@ -328,6 +330,8 @@ class EventRecorder:
     async def run(self) -> None:
         """Write Events until cancelled."""
         self._is_running = True
+        self._is_taking = False
+        self._next_takers.clear()
         self._hold = Alarm(asyncio.get_running_loop(), self._send_held)
         try:
             await run_together(*(self._work() for _ in range(self._workers)), self._return_failed(), self._sweep())
@@ -365,14 +369,23 @@ class EventRecorder:
         Each waits for its turn and a slot, takes the most important Event, writes it, and keeps it for later if that
         failed.
         """
+        loop, next_takers = asyncio.get_running_loop(), self._next_takers
         while True:
-            async with self._front:
+            if self._is_taking:
+                turn: asyncio.Future[None] = loop.create_future()
+                next_takers.append(turn)
+                await turn
+            self._is_taking = True
+            series, slot = await self._take()
+            while self._send(series, slot):
+                if self._under_way >= self._workers:
+                    self._ended.clear()
+                    await self._ended.wait()
                 series, slot = await self._take()
-                while self._send(series, slot):
-                    if self._under_way >= self._workers:
-                        self._ended.clear()
-                        await self._ended.wait()
-                    series, slot = await self._take()
+            if next_takers:
+                next_takers.popleft().set_result(None)
+            else:
+                self._is_taking = False
             error = await self._deliver(series, slot)
             if isinstance(error, (Unreachable, TooManyRequests)) and not self._is_away:
                 await self._wait_for_apiserver(error)
