@@ -17,13 +17,18 @@ class QueuesArgs(PluginArgs, frozen=True):
     non_preemptible_priority: Int32 = NON_PREEMPTIBLE_PRIORITY
     # How much more saturated the queues that give room must be than the one that gets it, once that is above its share.
     saturation_multiplier: float = 1.0
+    # How many pods may be moved to other nodes, at most, so that a waiting one fits; 0: none is moved.
+    max_consolidation_victims: Int32 = 0
 
 
 def validate_queues_args(path: str, args: QueuesArgs) -> list[str]:
-    multiplier = args.saturation_multiplier
-    if multiplier >= 1:
-        return []
-    return [invalid(f"{path}.saturationMultiplier", multiplier, "must be a number of at least 1")]
+    faults: list[str] = []
+    multiplier, victims = args.saturation_multiplier, args.max_consolidation_victims
+    if not multiplier >= 1:
+        faults.append(invalid(f"{path}.saturationMultiplier", multiplier, "must be a number of at least 1"))
+    if victims < 0:
+        faults.append(invalid(f"{path}.maxConsolidationVictims", victims, "must be a number of at least 0"))
+    return faults
 
 
 def keeps_queues(config: SchedulerConfig) -> bool:

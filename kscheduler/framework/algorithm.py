@@ -544,6 +544,20 @@ class Algorithm:
             self._counting.add(skipped)
         return room
 
+    def pre_filter_on_trial(self, state: CycleState, pod: PodInfo) -> frozenset[str] | Status | None:
+        """Run PreFilter for another pod within a cycle, of which everything stays as it is.
+
+        Returns the names of the nodes that are left (None: all nodes), or why there are none.
+        """
+        state.skips_post_filter = True
+        named = self._node_names_from
+        try:
+            return self._run_pre_filter(state, pod, Diagnosis(0))
+        except CycleFault as fault:
+            return fault.status
+        finally:
+            self._node_names_from = named
+
     def room_asked_for(self, pod: PodInfo) -> PodRequest | None:
         """Return what a pod needs room for beside nominated pods, if that alone decides how it yields to them.
 

@@ -472,6 +472,13 @@ class ProfileHandle(Protocol):
         """
         ...
 
+    def pre_filter_on_trial(self, state: CycleState, pod: PodInfo) -> frozenset[str] | Status | None:
+        """Run PreFilter for a pod that is not the one of the current cycle, so that `what_if` can be asked about it.
+
+        Returns the names of the only nodes that it may go to, None for all, or why there are none.
+        """
+        ...
+
     def demands(self, state: CycleState, pod: PodInfo) -> Sequence[tuple[DemandingFilterPlugin, Demands]] | None:
         """Return each filter active in the cycle, in order, with its requirements on a node as numbers.
 

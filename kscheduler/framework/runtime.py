@@ -216,6 +216,9 @@ class Framework:
             raise KeyError(f"node {node_name}")
         return NodeWhatIf(self._node_filters, state, pod, node)
 
+    def pre_filter_on_trial(self, state: CycleState, pod: PodInfo) -> frozenset[str] | Status | None:
+        return self.algorithm.pre_filter_on_trial(state, pod)
+
     def demands(self, state: CycleState, pod: PodInfo) -> Sequence[tuple[DemandingFilterPlugin, Demands]] | None:
         """Return each filter active in the cycle with its requirements as numbers; None if one cannot state them."""
         return self._node_filters.demands(state, pod)

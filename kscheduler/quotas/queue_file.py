@@ -25,7 +25,8 @@ def share_queues(config: SchedulerConfig) -> ShareQueues:
         args.default_queue, args.non_preemptible_priority, sums_resizes_apart=config.release.sums_resizes_apart
     )
     given = _read(args.file) if args.file else ()
-    return ShareQueues(demands, given, Fraction(str(args.saturation_multiplier)))
+    multiplier = Fraction(str(args.saturation_multiplier))
+    return ShareQueues(demands, given, multiplier, args.max_consolidation_victims)
 
 
 def _read(path: str) -> tuple[ShareQueueObject, ...]:

@@ -29,6 +29,7 @@ from kscheduler.api.resources import (
 from kscheduler.api.share_queues import ShareQueueObject
 from kscheduler.errors import DecodeError
 from kscheduler.quotas.fair_share import set_fair_shares
+from kscheduler.quotas.moves import Moves
 from kscheduler.quotas.pod_demand import NO_QUEUE, Demand, Demands
 from kscheduler.quotas.priorities import Priorities
 from kscheduler.quotas.queue_tree import QueueTree, build_tree
@@ -74,10 +75,15 @@ class ShareQueues:
         demands: Demands | None = None,
         given: Iterable[ShareQueueObject] = (),
         saturation_multiplier: int | Fraction = 1,
+        most_moved: int = 0,
     ) -> None:
-        """`given`: objects that are always there, from a file. `saturation_multiplier`: see `reclaim`."""
+        """`given`: objects that are always there, from a file. `saturation_multiplier`: see `reclaim`.
+
+        `most_moved`: so many pods may be moved for one that waits.
+        """
         self.demands = demands or Demands()
         self.saturation_multiplier = saturation_multiplier
+        self.moves = Moves(most_moved)
         self.is_followed = False  # somebody counts pods here
         self._tree = QueueTree()
         self._leaves: frozenset[str] = frozenset()

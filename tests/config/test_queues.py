@@ -25,10 +25,17 @@ def test_without_the_plugin_no_queues_are_kept() -> None:
 
 
 def test_arguments_are_read() -> None:
-    config = parse("file: q.yaml, defaultQueue: d, nonPreemptiblePriority: 7, saturationMultiplier: 1.5")
+    config = parse(
+        "file: q.yaml, defaultQueue: d, nonPreemptiblePriority: 7, saturationMultiplier: 1.5, "
+        "maxConsolidationVictims: 3"
+    )
     assert keeps_queues(config)
     assert queues_args(config) == QueuesArgs(
-        file="q.yaml", default_queue="d", non_preemptible_priority=7, saturation_multiplier=1.5
+        file="q.yaml",
+        default_queue="d",
+        non_preemptible_priority=7,
+        saturation_multiplier=1.5,
+        max_consolidation_victims=3,
     )
     assert queues_args(parse("")) == QueuesArgs()
 
@@ -37,6 +44,11 @@ def test_arguments_are_read() -> None:
 def test_a_multiplier_below_one_is_refused(multiplier: str) -> None:
     with pytest.raises(ConfigError, match=r"saturationMultiplier.*must be a number of at least 1"):
         parse(f"saturationMultiplier: {multiplier}")
+
+
+def test_a_negative_number_of_pods_to_move_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"maxConsolidationVictims.*must be a number of at least 0"):
+        parse("maxConsolidationVictims: -1")
 
 
 def test_profiles_may_not_differ() -> None:

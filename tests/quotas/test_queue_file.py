@@ -19,7 +19,7 @@ profiles:
 - plugins: {preFilter: {enabled: [{name: Queues}]}}
   pluginConfig:
   - name: Queues
-    args: {file: "%s", saturationMultiplier: 1.5}
+    args: {file: "%s", saturationMultiplier: 1.5, maxConsolidationVictims: 2}
 """
 OURS = (
     "---\n{apiVersion: kscheduler.io/v1alpha1, kind: Queue, metadata: {name: a}, "
@@ -41,6 +41,7 @@ def test_queues_of_both_kinds_are_read_and_a_parent_may_come_later(tmp_path: Pat
     assert queues.tree.queues["a"].shares["cpu"].deserved == 2000
     assert "which does not exist" in queues.why_unusable("b")
     assert float(queues.saturation_multiplier) == 1.5
+    assert queues.moves.most == 2
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,12 @@ def started_s(pod: PodInfo, now: float) -> float:
     return now if text is None else _unix_s(text, now)
 
 
+def created_s(pod: PodInfo) -> float:
+    """Return when the pod was created, in Unix seconds; 0 if that is not known."""
+    text = pod.pod.metadata.creation_timestamp
+    return 0.0 if text is None else _unix_s(text, 0.0)
+
+
 def by_importance(pods: Iterable[PodInfo], now: float) -> list[PodInfo]:
     """Return the pods, the most important first; equally important pods keep their order."""
     return sorted(pods, key=lambda pod: (-pod.priority, started_s(pod, now)))

@@ -28,6 +28,10 @@ class VictimGroups(Protocol):
         """Return True if a group may have a lower priority than each of its pods."""
         ...
 
+    def is_member(self, pod: PodInfo) -> bool:
+        """Return True if the pod is in a group."""
+        ...
+
     def dry_run(self, singly: DryRun) -> DryRun:
         """Return a dry run that evicts the pods of groups together. `singly` evicts any pod without others."""
         ...

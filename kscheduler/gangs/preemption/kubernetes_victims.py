@@ -42,6 +42,9 @@ class KubernetesVictims:
     def may_outrank(self) -> bool:
         return bool(self._registry.members)
 
+    def is_member(self, pod: PodInfo) -> bool:
+        return pod.uid in self._registry.members
+
     def dry_run(self, singly: DryRun) -> DryRun:
         return _GroupsDryRun(singly, self, self._cache, self._groups)
 

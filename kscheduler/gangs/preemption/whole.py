@@ -26,6 +26,7 @@ from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAUL
 from kscheduler.framework.plugins.dynamicresources.plugin import NAME as DYNAMIC_RESOURCES
 from kscheduler.framework.plugins.queues.plugin import NAME as QUEUES
 from kscheduler.framework.preemption.evaluator import NEVER
+from kscheduler.framework.preemption.pace import Pace
 from kscheduler.framework.runtime import Framework
 from kscheduler.gangs.domains import Domain
 from kscheduler.gangs.gang import Disruption, GangKey
@@ -33,7 +34,6 @@ from kscheduler.gangs.planner import Plan, Planner
 from kscheduler.gangs.preemption.away import Away
 from kscheduler.gangs.preemption.executor import GangExecutor
 from kscheduler.gangs.preemption.fitting import Fitting
-from kscheduler.gangs.preemption.pace import Pace
 from kscheduler.gangs.preemption.share_ways import ByShares
 from kscheduler.gangs.preemption.units import Order, Residents, Unit, pods_of
 from kscheduler.gangs.preemption.ways import ByPriority, Preemptor, Rules, Way, waits_for_room

@@ -44,6 +44,9 @@ class WholeVictims:
     def may_outrank(self) -> bool:
         return False
 
+    def is_member(self, pod: PodInfo) -> bool:
+        return pod.uid in self.registry.members
+
     def dry_run(self, singly: DryRun) -> DryRun:
         return _WholeDryRun(singly, self)
 

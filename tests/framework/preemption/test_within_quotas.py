@@ -28,6 +28,9 @@ class Pairs:
     def priority_of(self, pod: PodInfo) -> int:
         return pod.priority
 
+    def is_member(self, pod: PodInfo) -> bool:
+        raise NotImplementedError
+
     def may_outrank(self) -> bool:
         return False
 

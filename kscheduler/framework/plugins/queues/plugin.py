@@ -15,6 +15,7 @@ from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ONE_GROUP, SHARE_QUEUES, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
+from kscheduler.framework.plugins.queues.consolidation import Consolidation
 from kscheduler.framework.plugins.queues.kept_room import nodes_kept
 from kscheduler.framework.plugins.queues.texts import refusal
 from kscheduler.framework.plugins.queues.victims import Preempting, Reclaiming, Way, no_victims
@@ -47,6 +48,7 @@ class Queues(QuotaPreemption):
     def __init__(self, handle: Handle) -> None:
         super().__init__(handle, NAME)
         self._queues = handle.share_queues
+        self._consolidation = Consolidation(handle) if handle.share_queues.moves.most else None
 
     # --- the queue ---
 
@@ -150,12 +152,18 @@ class Queues(QuotaPreemption):
         theirs = self._queues.charged(other.uid)
         if theirs is None or not theirs.is_preemptible:
             return False
+        if self._queues.moves.is_moving(other.uid):
+            return True
         return other.priority < pod.priority if theirs.queue == demand.queue else theirs.queue in self._queues.leaves
 
     def _try_nodes(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], only_best: bool) -> Findings:
-        """Try one way after the other; the first in which there is a candidate is taken."""
-        findings = Findings(len(nodes))
-        for way in self._ways(state.read(NAME, QueueCheck).demand, pod):
+        """Try one way after the other; the first in which there is a candidate is taken. Moves come before all."""
+        check, findings = state.read(NAME, QueueCheck), Findings(len(nodes))
+        if self._consolidation is not None and self._consolidation.is_possible(check):
+            findings = self._consolidation.search(state, pod, check, nodes)
+            if findings.candidates:
+                return findings
+        for way in self._ways(check.demand, pod):
             found = self._try_way(way, state, pod, nodes, only_best)
             if found.candidates:
                 return found
@@ -212,6 +220,9 @@ class Queues(QuotaPreemption):
         return [way for way in ways if way.is_possible]
 
     def _why_in_vain(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> str:
-        if self._ways(state.read(NAME, QueueCheck).demand, pod):
+        check = state.read(NAME, QueueCheck)
+        if self._consolidation is not None and self._consolidation.is_possible(check):
+            return ""
+        if self._ways(check.demand, pod):
             return ""
         return self._all_fail(no_victims(pod), self._count_promising(statuses))

@@ -47,9 +47,9 @@ def make_queue(
 class Bench:
     """Nodes of 4 cpu by default."""
 
-    def __init__(self, *queues: QueueObject) -> None:
+    def __init__(self, *queues: QueueObject, most_moved: int = 0) -> None:
         self.cache = Cache()
-        self.queues = ShareQueues()
+        self.queues = ShareQueues(most_moved=most_moved)
         for queue in queues:
             self.queues.set(queue.metadata.name, queue)
         self.cache.follow(self.queues)

@@ -1,7 +1,7 @@
-"""Keeps searches in vain from taking all the time where many gangs fit nowhere.
+"""Keeps searches in vain from taking all the time where many gangs, or pods for which others may move, fit nowhere.
 
 After a search in vain none begins for PAUSE times what it cost, so that single pods and gangs that fit are decided
-meanwhile. Gangs that come earlier get a turn each, one after the other. Costs are estimated from what a search did, not
+meanwhile. Those that come earlier get a turn each, one after the other. Costs are estimated from what a search did, not
 measured, so that a simulation has the same course each time.
 """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kscheduler.gangs.preemption.pace import LEAST_S, MOST_S, PAUSE, Pace
+from kscheduler.framework.preemption.pace import LEAST_S, MOST_S, PAUSE, Pace
 from kscheduler.gangs.preemption.whole import Answer
 from kscheduler.gangs.texts import IN_VAIN, NOT_YET
 from tests.gangs.preemption.bench import HIGH, Cluster, low

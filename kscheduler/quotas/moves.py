@@ -1,0 +1,50 @@
+"""The moves of consolidation: how many pods may move for a waiting one, and those that are on their way.
+
+A plan counts on the room that it has seen. Pods that were evicted by it come again a moment later, so that another plan
+would count on the same room: until they should have their nodes, nobody else is moved.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+from kscheduler.api.objects import Pod
+
+SETTLE_S = 10.0  # from the end of the last pod that moves until the pods in place of all should have their nodes
+LOOK_S = 1.0  # between two looks at pods that have not ended yet
+MOST_S = 600.0  # pods with a longer grace period are not waited for
+
+
+class Moves:
+    """All times are Unix seconds."""
+
+    def __init__(self, most: int = 0) -> None:
+        """`most`: so many pods may move for one that waits; 0: nobody is moved."""
+        self.most = most
+        self._leaving: dict[str, Pod] = {}  # by uid
+        self._began = 0.0
+        self._ended = -math.inf  # when the last of them was seen to have gone
+
+    def begin(self, pods: Iterable[Pod], now: float) -> None:
+        """Take note of pods that are evicted in order to move."""
+        self._leaving = {pod.metadata.uid: pod for pod in pods}
+        self._began = now
+
+    def is_moving(self, uid: str) -> bool:
+        """Return True if the pod with this uid is evicted in order to move, and has not been seen to have gone."""
+        return uid in self._leaving
+
+    def wait_s(self, now: float, is_ending: Callable[[Pod], bool]) -> float:
+        """Return the seconds until pods may be moved again; 0 if they may now.
+
+        `is_ending(pod)`: whether a pod that was to move is there, and will go.
+        """
+        if self._leaving:
+            self._leaving = {uid: pod for uid, pod in self._leaving.items() if is_ending(pod)}
+            if self._leaving and 0.0 <= now - self._began < MOST_S:
+                return LOOK_S
+            self._leaving.clear()
+            self._ended = now
+        left = self._ended + SETTLE_S - now
+        return left if 0.0 < left <= SETTLE_S else 0.0

@@ -1,0 +1,174 @@
+"""Pods move together so that a waiting one fits: controllers create those that are evicted again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kscheduler.config.load import parse_config
+from kscheduler.framework.plugins.queues.consolidation import STAY_S
+from kscheduler.simulator.virtual_time import run_virtual
+from kscheduler.testing import PodBuilder, make_pod
+from tests.scenarios.controllers import Controllers
+from tests.scenarios.share_queues import CONFIG, LABEL, queue
+from tests.support.world import World, in_virtual_time
+
+ARGS = "  pluginConfig: [{name: Queues, args: {maxConsolidationVictims: %d}}]\n"
+GRACE_S = 5
+
+
+def world(most_moved: int = 2) -> World:
+    return World(config=parse_config(CONFIG + ARGS % most_moved, "test"))
+
+
+def pod(name: str, cpu: str = "1", of: str = "a", priority: int = 0) -> PodBuilder:
+    made = make_pod(name).req(cpu=cpu).label(LABEL, of).priority(priority)
+    return made.owner("ReplicaSet", name).grace_period(GRACE_S)
+
+
+async def fragment(here: World) -> Controllers:
+    """Two nodes of four cpu with two free on each."""
+    here.cluster.create_object(queue("a", "", "unlimited"))
+    here.run_kubelets()
+    controllers = Controllers(here)
+    controllers.run()
+    await here.sleep(1.0)
+    for name in ("n1", "n2"):
+        here.add_node(name, cpu="4")
+    for name in ("x", "y"):
+        here.add_pod(pod(name, "2"))
+    await here.until(here.all_bound)
+    assert {here.node_of(name) for name in ("x", "y")} == {"n1", "n2"}
+    return controllers
+
+
+@in_virtual_time
+async def test_a_pod_that_fits_on_no_node_gets_one_and_the_other_gets_another() -> None:
+    async with world() as here:
+        controllers = await fragment(here)
+        await here.sleep(STAY_S)
+        here.add_pod(pod("p", "4"))
+        await here.until(lambda: controllers.created == 1 and here.all_bound())
+        assert len(here.cluster.pods) == 3
+        moved = next(name for name in ("x", "y") if f"default/{name}" not in here.cluster.pods)
+        assert [event.note.split(" on node ")[0] for event in here.events(moved, "Preempted")] == [
+            f"Preempted by pod {here.pod('p').metadata.uid}"
+        ]
+        await here.sleep(2 * STAY_S)
+        assert controllers.created == 1
+
+
+@in_virtual_time
+async def test_pods_that_have_just_come_stay_until_they_are_old_enough() -> None:
+    async with world() as here:
+        controllers = await fragment(here)
+        here.add_pod(pod("p", "4"))
+        await here.sleep(STAY_S - 30.0)
+        assert not here.node_of("p")
+        assert not controllers.created
+        await here.until(here.all_bound)
+        await here.until(lambda: controllers.created == 1 and here.all_bound())
+
+
+@in_virtual_time
+async def test_nobody_moves_unless_that_is_asked_for() -> None:
+    async with world(0) as here:
+        controllers = await fragment(here)
+        await here.sleep(STAY_S)
+        here.add_pod(pod("p", "4"))
+        await here.sleep(2 * STAY_S)
+        assert not here.node_of("p")
+        assert not controllers.created
+
+
+@in_virtual_time
+async def test_pods_get_their_room_one_after_the_other() -> None:
+    async with world(1) as here:
+        here.cluster.create_object(queue("a", "", "unlimited"))
+        here.run_kubelets()
+        controllers = Controllers(here)
+        controllers.run()
+        await here.sleep(1.0)
+        for number in range(4):
+            here.add_node(f"n{number}", cpu="4")
+            here.add_pod(pod(f"x{number}", "2"))
+        await here.until(here.all_bound)
+        await here.sleep(STAY_S)
+        for number in range(2):
+            here.add_pod(pod(f"p{number}", "4"))
+        await here.until(lambda: controllers.created == 2 and here.all_bound())
+        await here.sleep(2 * STAY_S)
+        assert controllers.created == 2
+
+
+@in_virtual_time
+async def test_pods_that_fit_on_their_own_node_only_stay() -> None:
+    async with world() as here:
+        controllers = Controllers(here)
+        controllers.run()
+        here.cluster.create_object(queue("a", "", "unlimited"))
+        await here.sleep(1.0)
+        for number in range(2):
+            here.add_node(f"n{number}", cpu="4")
+            here.add_pod(pod(f"x{number}", "2").node_selector(**{"kubernetes.io/hostname": f"n{number}"}))
+        await here.until(here.all_bound)
+        await here.sleep(STAY_S)
+        here.add_pod(pod("p", "4"))
+        await here.sleep(STAY_S)
+        assert not controllers.created
+        condition = here.condition("p")
+        assert condition is not None
+        assert "2 Pods there that would have to move have no other place" in condition.message
+
+
+@dataclass(frozen=True)
+class Plan:
+    nodes: list[int]  # cpu
+    pods: list[tuple[int, int]]  # cpu, priority
+    waiting: list[tuple[int, int]]
+    most_moved: int
+
+
+shapes = st.tuples(st.sampled_from([1, 1, 2, 3]), st.sampled_from([0, 0, 5]))
+plans = st.builds(
+    Plan,
+    st.lists(st.sampled_from([4, 6, 8]), min_size=2, max_size=4),
+    st.lists(shapes, min_size=2, max_size=10),
+    st.lists(st.tuples(st.integers(2, 6), st.sampled_from([0, 0, 5])), min_size=1, max_size=3),
+    st.integers(1, 3),
+)
+
+
+async def carry_out(plan: Plan) -> None:
+    async with World(config=parse_config(CONFIG + ARGS % plan.most_moved, "test"), expect_conditions=False) as here:
+        here.cluster.create_object(queue("a", "", "unlimited"))
+        here.run_kubelets()
+        controllers = Controllers(here)
+        controllers.run()
+        for number, cpu in enumerate(plan.nodes):
+            here.add_node(f"n{number}", cpu=str(cpu))
+        for number, (cpu, priority) in enumerate(plan.pods):
+            here.add_pod(pod(f"x{number}", str(cpu), priority=priority))
+        await here.sleep(2 * STAY_S)
+        for number, (cpu, priority) in enumerate(plan.waiting):
+            here.add_pod(pod(f"p{number}", str(cpu), priority=priority))
+        # Whoever moves must get old before it moves again, and makes room for one more pod each time.
+        await here.sleep((len(plan.pods) + 4 * len(plan.waiting)) * 2 * STAY_S)
+        before = controllers.created
+        await here.sleep(4 * STAY_S)
+        assert controllers.created == before, f"{controllers.created} pods were evicted, and it goes on"
+        assert len(here.cluster.pods) == len(plan.pods) + len(plan.waiting)
+        used: Counter[str] = Counter()
+        for each in here.cluster.pods.values():
+            if each.spec.node_name:
+                used[each.spec.node_name] += here.scheduler.share_queues.demands.amounts_of(each)["cpu"]
+        assert all(used[f"n{number}"] <= 1000 * cpu for number, cpu in enumerate(plan.nodes))
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(plans)
+def test_whatever_moves_comes_to_rest(plan: Plan) -> None:
+    run_virtual(carry_out(plan))
