@@ -46,7 +46,7 @@ class ExplainsGangs(Protocol):
 
     def of_name(self, name: str) -> list[Document]: ...
 
-    def reserved_from(self, pod: Pod) -> Document | None: ...
+    def reserved_from(self, pod: Pod) -> list[Document]: ...
 
     def waiting_with(self, uid: str) -> WaitingGang | None: ...
 
@@ -111,7 +111,7 @@ class Explainer:
             "waitsForPermitOf": [] if uid is None else list(self._waits_for(uid)),
             "queue": None if queued is None else self._queue_document(queued),
             "gang": None if pod is None or self._gangs is None else self._gangs.of_pod(pod.metadata.uid),
-            "reserved": self._gangs.reserved_from(pod) if pod and self._gangs and state in _PENDING else None,
+            "reservations": self._gangs.reserved_from(pod) if pod and self._gangs and state in _PENDING else [],
             "claims": self._claims.explain(pod, self._cache.table if state in _PENDING else None) if pod else None,
             "quota": self._quotas.explain(pod) if pod is not None and state in _PENDING else None,
             "shareQueue": self._share_queue(pod) if pod is not None and state in _PENDING else None,

@@ -41,9 +41,11 @@ def explanation_text(document: Document) -> str:
     gang = document.get("gang")
     if gang is not None:
         lines += ["", *_gang(gang)]
-    reserved = document.get("reserved")  # absent if an older scheduler answered
-    if reserved is not None:
-        lines += ["", f"Reserved for gang {reserved['gang']}{_failing(reserved)}: {_reserved(reserved)}."]
+    reservations = document.get("reservations")  # absent if an older scheduler answered
+    if reservations:
+        lines.append("")
+    for each in reservations or ():
+        lines.append(f"Reserved for gang {each['gang']}{_failing(each)}: {_reserved(each)}.")
     claims = document.get("claims")  # absent if an older scheduler answered
     if claims is not None:
         lines += ["", *_claims(claims)]

@@ -13,7 +13,7 @@ from kscheduler.gangs.gang_queue import GangQueue
 from kscheduler.gangs.mending import Mending
 from kscheduler.gangs.registry import Registry, Stage, TrackedGang
 from kscheduler.gangs.reports import GangReports
-from kscheduler.gangs.reservations import Reservations
+from kscheduler.gangs.reservations import Reservation, Reservations
 from kscheduler.gangs.texts import lack, placed_text
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.quotas.pod_demand import Demand
@@ -54,12 +54,16 @@ class GangExplainer:
         """Return the documents of the gangs with this `namespace/name`: at most one for each API."""
         return [self._document(tracked) for tracked in self._registry if str(tracked.key) == name]
 
-    def reserved_from(self, pod: Pod) -> Document | None:
-        """Return the document about the room that a waiting pod must leave to a gang; None if there is none."""
-        held = None if self._reservations is None else self._reservations.held
-        if held is None or pod.metadata.uid in held.nodes or (pod.spec.priority or 0) > held.priority:
-            return None
-        return self._reservation(held.key)
+    def reserved_from(self, pod: Pod) -> list[Document]:
+        """Return a document about each room that a waiting pod must leave to a gang."""
+        if self._reservations is None:
+            return []
+        priority, queue = pod.spec.priority or 0, self._reservations.queue_of(pod)
+        return [
+            self._reservation_document(self._reservations, held)
+            for held in self._reservations.held.values()
+            if pod.metadata.uid not in held.nodes and held.keeps_out(priority, queue)
+        ]
 
     def waiting_with(self, uid: str) -> WaitingGang | None:
         """Return what the gang asks for in which a pod waits; None if it waits in none."""
@@ -71,13 +75,16 @@ class GangExplainer:
 
     def _reservation(self, key: GangKey) -> Document | None:
         """Return the document about the room that is reserved for a gang; None if none is."""
-        reservations = self._reservations
-        held = None if reservations is None else reservations.held
-        if reservations is None or held is None or held.key != key:
+        held = None if self._reservations is None else self._reservations.held.get(key)
+        if self._reservations is None or held is None:
             return None
-        failing_s = reservations.failing_s(key)
+        return self._reservation_document(self._reservations, held)
+
+    def _reservation_document(self, reservations: Reservations, held: Reservation) -> Document:
+        failing_s = reservations.failing_s(held.key)
         return {
-            "gang": str(key),
+            "gang": str(held.key),
+            "queue": held.queue,  # with shares; "" for none
             "pods": len(held.nodes),
             "nodes": sorted(set(held.nodes.values())),
             "heldForSeconds": round(self._clock.now() - held.since, 3),

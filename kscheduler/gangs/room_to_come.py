@@ -9,7 +9,7 @@ all plugins; if not, more slots are tried.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,8 +21,11 @@ from kscheduler.gangs.planner import Planner
 from kscheduler.gangs.pod_ends import End, Ending, end_of
 from kscheduler.gangs.preemption.away import Away
 from kscheduler.queue.pod_info import QueuedPodInfo
+from kscheduler.quotas.uncounted import Uncounted
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
+
+Kept = Callable[[NodeInfo], Sequence[PodInfo]]  # nominated pods of a node that have to be left their room
 
 MOST_DOMAINS = 8  # in which a plan is made: those with the least to wait for
 
@@ -55,15 +58,26 @@ class RoomToCome:
     """Where the members of a gang will have room."""
 
     nodes: Mapping[str, str]  # pod uid of a member -> node
-    awaited: int  # pods that must end before, at most
+    awaited_uids: frozenset[str]  # of pods that must end before, at most
     until: float | None  # Unix seconds: when all of them have ended, at the latest; None: that is not known
+
+    @property
+    def awaited(self) -> int:
+        """How many pods must end before, at most."""
+        return len(self.awaited_uids)
 
 
 class _Place:
     """Some nodes in which all members must have their room, with the slots there."""
 
     def __init__(
-        self, nodes: Iterable[NodeInfo], unit: Mapping[str, int], members: int, own: frozenset[str], now: float
+        self,
+        nodes: Iterable[NodeInfo],
+        unit: Mapping[str, int],
+        members: int,
+        own: frozenset[str],
+        now: float,
+        kept: Kept,
     ) -> None:
         self.going: dict[int, list[PodInfo]] = {}  # row -> pods that end some time, the first to end first
         slots: list[_Slot] = []
@@ -71,7 +85,7 @@ class _Place:
             ends = sorted((end_of(pod, now), pod.uid, pod) for pod in node.pods.values() if pod.uid not in own)
             going = [(end, pod) for end, _, pod in ends if end.ending is not Ending.NONE]
             self.going[node.row] = [pod for _, pod in going]
-            slots += _slots(node, going, unit, members)
+            slots += _slots(node, going, unit, members, kept(node))
         self.slots = sorted(slots)
 
     def wait(self, members: int) -> Wait:
@@ -91,6 +105,10 @@ class RoomSearch:
         self._cache = cache
         self._planner = planner
 
+    def is_on_node(self, uid: str) -> bool:
+        """Return whether a pod has not left its node, or the node on which it is assumed."""
+        return self._cache.get(uid) is not None
+
     def find(
         self,
         members: Sequence[QueuedPodInfo],
@@ -99,33 +117,49 @@ class RoomSearch:
         domains: Sequence[Domain],
         own: frozenset[str],
         now: float,
+        uncounted: Callable[[], Uncounted] | None = None,
     ) -> RoomToCome | None:
         """Return where `missing` of the members will fit first; None if they will not.
 
         `nodes`: where ends of pods may help. `domains`: in one of these all members must be, if any are named; then
         `nodes` is not looked at. `own`: uids of pods of this gang that are on nodes. `now`: Unix seconds.
-        Nothing is changed.
+        `uncounted()`: what queues with shares do not count while a plan is made; None: there are none. Nothing is
+        changed.
         """
         unit = _unit(members)
         table = self._cache.table
+        nominations, least = self._planner.nominations, min(queued.pod_info.priority for queued in members)
+
+        def kept(node: NodeInfo) -> Sequence[PodInfo]:
+            """Return the nominated pods that members must leave their room; of other queues with shares any."""
+            found = () if nominations is None else nominations.on(node.name)
+            return [pod for pod in found if pod.priority >= least or uncounted is not None]
+
         if domains:
-            places = [_Place((table.at(row) for row in each.rows), unit, missing, own, now) for each in domains]
+            places = [_Place((table.at(row) for row in each.rows), unit, missing, own, now, kept) for each in domains]
         else:
-            places = [_Place(nodes, unit, missing, own, now)]
+            places = [_Place(nodes, unit, missing, own, now, kept)]
         places = [place for place in places if place.slots]
         places.sort(key=lambda place: place.wait(missing))
         for place in places[:MOST_DOMAINS]:
-            found = self._try(place, members, missing, now)
+            found = self._try(place, members, missing, now, uncounted)
             if found is not None:
                 return found
         return None
 
-    def _try(self, place: _Place, members: Sequence[QueuedPodInfo], missing: int, now: float) -> RoomToCome | None:
+    def _try(
+        self,
+        place: _Place,
+        members: Sequence[QueuedPodInfo],
+        missing: int,
+        now: float,
+        uncounted: Callable[[], Uncounted] | None,
+    ) -> RoomToCome | None:
         """Plan the members on ever more slots of a place."""
         slots = missing
         while True:
             taken = place.taken(slots)
-            nodes = self._plan(taken, members, missing)
+            nodes = self._plan(taken, members, missing, uncounted)
             if nodes is not None:
                 return _room(nodes, taken, self._cache, now)
             if slots >= len(place.slots):
@@ -133,11 +167,15 @@ class RoomSearch:
             slots *= 2
 
     def _plan(
-        self, taken: Mapping[int, Sequence[PodInfo]], members: Sequence[QueuedPodInfo], missing: int
+        self,
+        taken: Mapping[int, Sequence[PodInfo]],
+        members: Sequence[QueuedPodInfo],
+        missing: int,
+        uncounted: Callable[[], Uncounted] | None,
     ) -> dict[str, str] | None:
         """Return the nodes that members get when these pods are gone; None if too few get one."""
         within = Confinement.to(sorted(taken), self._cache.table.columns.rows)
-        with Away(self._cache) as away:
+        with Away(self._cache, None if uncounted is None else uncounted()) as away:
             away.take(pod for pods in taken.values() for pod in pods)
             plan = self._planner.plan(members, missing, on_trial=True, most=missing, within=within)
             try:
@@ -153,7 +191,8 @@ def _room(nodes: dict[str, str], taken: Mapping[int, Sequence[PodInfo]], cache: 
     awaited = [pod for row, pods in taken.items() if cache.table.at(row).name in names for pod in pods]
     ends = [end_of(pod, now) for pod in awaited]
     are_known = all(end.ending is Ending.KNOWN for end in ends)
-    return RoomToCome(nodes, len(awaited), max((end.at for end in ends), default=None) if are_known else None)
+    uids = frozenset(pod.uid for pod in awaited)
+    return RoomToCome(nodes, uids, max((end.at for end in ends), default=None) if are_known else None)
 
 
 def _unit(members: Sequence[QueuedPodInfo]) -> dict[str, int]:
@@ -165,11 +204,19 @@ def _unit(members: Sequence[QueuedPodInfo]) -> dict[str, int]:
     return unit
 
 
-def _slots(node: NodeInfo, going: Sequence[tuple[End, PodInfo]], unit: Mapping[str, int], most: int) -> Iterator[_Slot]:
-    """Yield a node's slots, up to so many, each with what is waited for until all before it are free as well."""
+def _slots(
+    node: NodeInfo, going: Sequence[tuple[End, PodInfo]], unit: Mapping[str, int], most: int, kept: Sequence[PodInfo]
+) -> Iterator[_Slot]:
+    """Yield a node's slots, up to so many, each with what is waited for until all before it are free as well.
+
+    `kept`: pods that have to be left their room there.
+    """
     used = node.requested
     free = {name: _amount(node.allocatable.resources, name) - _amount(used, name) for name in unit}
-    pods, gone, wait = node.allocatable.pods - len(node.pods), 0, Wait()
+    for pod in kept:
+        for name in unit:
+            free[name] -= _amount(pod.resources.total, name)
+    pods, gone, wait = node.allocatable.pods - len(node.pods) - len(kept), 0, Wait()
     while most:
         if pods > 0 and all(free[name] >= amount for name, amount in unit.items()):
             yield _Slot(wait, node.row, gone)

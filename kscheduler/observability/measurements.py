@@ -342,7 +342,7 @@ class Measurements:
         self.metrics.gang_reservations_total.labels(how).inc()
 
     def show_gang_reservation(self, reserved_pods: Callable[[], int]) -> None:
-        """Show at each scrape for how many pods of a gang room is reserved."""
+        """Show at each scrape for how many pods of gangs room is reserved."""
         self.metrics.before_collect(lambda: self.metrics.gang_reserved_pods.set(reserved_pods()))
 
     def show_gangs(self, states: Callable[[], Mapping[str, int]]) -> None:

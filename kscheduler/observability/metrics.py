@@ -615,7 +615,7 @@ class Metrics:
         )
         self.gang_reserved_pods = self._gauges(
             "kscheduler_gang_reserved_pods",
-            "Pods of a gang that has failed for long, for which room is kept on nodes.",
+            "Pods of gangs that have failed for long, for which room is kept on nodes.",
         ).labels()
         self.gang_reservations_total = self._counters(
             "kscheduler_gang_reservations_total",

@@ -380,6 +380,25 @@ class ShareQueues:
         counted = self._pods.get(uid)
         return counted.demand if counted is not None and counted.is_on_node else None
 
+    @property
+    def counted_pods(self) -> int:
+        """The number of pods that are counted, on nodes or waiting; 0 where nobody counts any."""
+        return len(self._pods)
+
+    def younger(self, queue: str, created: str, priority: int) -> list[str]:
+        """Return the uids of pods on nodes that name a queue, were created later, and are not above a priority.
+
+        `created`: RFC 3339, in UTC as the apiserver writes it. O(pods that wait or are on nodes).
+        """
+        return [
+            uid
+            for uid, counted in self._pods.items()
+            if counted.is_on_node
+            and counted.demand.queue == queue
+            and counted.demand.priority <= priority
+            and (counted.version.metadata.creation_timestamp or "") > created
+        ]
+
     def count_on_trial(self, demand: Demand, times: int) -> None:
         """Let the tree say that more is used, or less if `times` is negative, until the caller takes it back.
 

@@ -1,4 +1,4 @@
-"""At most one gang has a reservation, whatever happens; its room is for it alone, and is always released."""
+"""Without queues with shares at most one gang has a reservation, whatever happens; it is for it alone, and ends."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ class Reserving(GangBench):
 
     def check_reservation(self) -> None:
         """Members of one gang are nominated, that wait and have all their room on nodes that exist; or nobody is."""
-        held = self.reservations.held
+        assert len(self.reservations.held) <= 1
+        held = next(iter(self.reservations.held.values()), None)
         nominated = {uid: each.node_name for uid, each in self.nominations.by_pod.items()}
         assert nominated == ({} if held is None else dict(held.nodes))
         if held is not None:

@@ -1,6 +1,6 @@
 """Many random runs of gangs under faults: bindings refused, answers lost, pods deleted, the scheduler killed.
 
-    python -m tests.scenarios.gang_faults --cases 10000 --seed 1 --processes 2 [--reserves]
+    python -m tests.scenarios.gang_faults --cases 10000 --seed 1 --processes 2 [--rooms one]
 
 A case is a seed of `gang_world.play`. A failure is printed with its seed, and the others go on.
 """
@@ -14,16 +14,16 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
-from tests.scenarios.gang_world import Seen, play
+from tests.scenarios.gang_world import Rooms, Seen, play
 
 EACH = 500  # cases between two lines that say how far it is
 
 
-def run(case: tuple[int, bool]) -> tuple[int, Seen, str]:
+def run(case: tuple[int, Rooms]) -> tuple[int, Seen, str]:
     """Return the seed, how often a gang was stale or had a reservation, and what went wrong."""
-    seed, reserves = case
+    seed, rooms = case
     try:
-        return seed, play(seed, is_troubled=True, reserves=reserves), ""
+        return seed, play(seed, is_troubled=True, rooms=rooms), ""
     except Exception as error:  # of any kind, since the scheduler's own faults come out here
         return seed, Seen(0, 0), f"{type(error).__name__}: {error}"
 
@@ -37,12 +37,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--cases", type=int, default=10_000, help="how many (10,000)")
     parser.add_argument("--seed", type=int, default=1, help="of the first (1)")
     parser.add_argument("--processes", type=int, default=2, help="side by side (2)")
-    parser.add_argument("--reserves", action="store_true", help="room is reserved for gangs that have failed for long")
+    parser.add_argument(
+        "--rooms", type=Rooms, default=Rooms.NONE, help="room is reserved for gangs that fail: none, one, queues (none)"
+    )
     options = parser.parse_args(argv)
     seeds = range(options.seed, options.seed + options.cases)
     began_s = time.monotonic()
     tried = stale = reserved = failed = 0
-    for seed, seen, fault in outcomes([(seed, options.reserves) for seed in seeds], options.processes):
+    for seed, seen, fault in outcomes([(seed, options.rooms) for seed in seeds], options.processes):
         tried, stale, failed = tried + 1, stale + bool(seen.stale), failed + bool(fault)
         reserved += bool(seen.reserved)
         if fault:
@@ -56,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1 if failed else 0
 
 
-def outcomes(cases: Sequence[tuple[int, bool]], processes: int) -> Iterator[tuple[int, Seen, str]]:
+def outcomes(cases: Sequence[tuple[int, Rooms]], processes: int) -> Iterator[tuple[int, Seen, str]]:
     with multiprocessing.Pool(processes, initializer=quiet) as pool:
         yield from pool.imap_unordered(run, cases, chunksize=10)
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 import random
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
 from kscheduler.api.objects import Pod
 from kscheduler.api.pod_groups import POD_GROUP_LABEL
 from kscheduler.client.protocol import PODS, Binding
+from kscheduler.config.load import parse_config
 from kscheduler.gangs.mending import PAUSE_S
 from kscheduler.gangs.registry import Registry
 from kscheduler.observability.metrics import Metrics
@@ -18,12 +21,14 @@ from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.testing.wrappers import PodBuilder, make_node, make_pod
 from tests.scenarios.gangs import BY_LABEL, near, reserving
+from tests.scenarios.share_queues import LABEL, RESERVING, queue
 from tests.support.world import PlannedScheduler, World
 
 GANGS, STEPS = 5, 40
 RACK, RACKS = "example.com/rack", 2
 SETTLING_S = 180.0
 TIMEOUT_S = 30.0  # of each gang
+NODE_CPUS = 4
 RESERVE_AFTER_S = 3  # gangs fail for so long until room is reserved for one of them
 REPORTED_S = TIMEOUT_S + 3 * PAUSE_S  # by then a gang is reported, unless a binding of it is under way at each look
 REFUSALS = (FaultKind.CONFLICT, FaultKind.FORBIDDEN, FaultKind.NOT_FOUND, FaultKind.SERVER_ERROR)
@@ -38,18 +43,39 @@ class Seen(NamedTuple):
     """At how many looks was a gang found so?"""
 
     stale: int  # half placed for longer than its timeout
-    reserved: int  # with a reservation
+    reserved: int  # with a reservation; each of several counts
+
+
+class Rooms(enum.Enum):
+    """For whom is room reserved, of the gangs that have failed for long?"""
+
+    NONE = "none"
+    ONE = "one"  # gang
+    QUEUES = "queues"  # one gang of each of two queues with shares, of which one has a limit
+
+
+CONFIGS = {
+    Rooms.NONE: BY_LABEL,
+    Rooms.ONE: reserving(RESERVE_AFTER_S),
+    Rooms.QUEUES: parse_config(RESERVING.replace("AFTER", str(RESERVE_AFTER_S)), "test"),
+}
+QUEUES = ("a", "b")
+LIMIT = 12  # CPUs of one of the queues, as long as faults come
 
 
 class GangWorld(World):
-    def __init__(self, rng: random.Random, *, is_troubled: bool, reserves: bool = False) -> None:
+    def __init__(self, rng: random.Random, *, is_troubled: bool, rooms: Rooms = Rooms.NONE) -> None:
         super().__init__(
-            config=reserving(RESERVE_AFTER_S) if reserves else BY_LABEL,
+            config=CONFIGS[rooms],
             latency=Latency(bind_s=0.05, jitter=0.5),
             expect_conditions=False,
         )
         self.rng = rng
         self.is_troubled = is_troubled
+        self.has_queues = rooms is Rooms.QUEUES
+        if self.has_queues:
+            self.cluster.create_object(queue("a", deserved=4, limit=LIMIT))
+            self.cluster.create_object(queue("b", weight=2))
         self.sizes: dict[str, int] = {}  # name of a gang -> its minimum
         self.objects_to_come: list[str] = []
         self.pods_to_come: list[PodBuilder] = []
@@ -57,7 +83,7 @@ class GangWorld(World):
         self.killed = 0
         self.half_since: dict[str, float] = {}  # gang of which some pods are bound, too few, and others wait -> when
         self.stale_seen = 0
-        self.reserved_seen = 0  # looks at which a gang had a reservation
+        self.reserved_seen = 0  # how many reservations all looks have found
         self.near: set[str] = set()  # gangs of which all pods are to be in one rack
         for index in range(GANGS):
             name, size = f"g{index}", rng.randint(2, 6)
@@ -66,7 +92,7 @@ class GangWorld(World):
                 self.near.add(name)
             self.objects_to_come.append(name)
             self.pods_to_come += [self.member(name, rng.randint(1, 3)) for _ in range(size)]
-        self.pods_to_come += [make_pod(f"alone-{index}").req(cpu=1) for index in range(4)]
+        self.pods_to_come += [self.in_queue(make_pod(f"alone-{index}").req(cpu=1), index) for index in range(4)]
         rng.shuffle(self.pods_to_come)
         self.cluster.store(PODS).subscribe(self._pod_changed)
 
@@ -78,7 +104,11 @@ class GangWorld(World):
 
     def member(self, name: str, cpu: int) -> PodBuilder:
         self.number += 1
-        return make_pod(f"{name}-{self.number}").label(POD_GROUP_LABEL, name).req(cpu=cpu)
+        made = make_pod(f"{name}-{self.number}").label(POD_GROUP_LABEL, name).req(cpu=cpu)
+        return self.in_queue(made, int(name[1:]))
+
+    def in_queue(self, pod: PodBuilder, number: int) -> PodBuilder:
+        return pod.label(LABEL, QUEUES[number % len(QUEUES)]) if self.has_queues else pod
 
     # --- steps ----------------------------------------------------------------------------------------------------
 
@@ -93,7 +123,7 @@ class GangWorld(World):
         if self.is_troubled and self.rng.random() < 0.03:
             await self.sleep(2 * TIMEOUT_S)
         self.check_stale_gangs_are_reported()
-        self.check_reservation()
+        self.check_reservations()
         if not self.is_troubled:
             self.check_no_gang_is_half_placed()
 
@@ -114,7 +144,7 @@ class GangWorld(World):
         self.add_node_in_rack(self.number)
 
     def add_node_in_rack(self, number: int) -> None:
-        node = make_node(f"n{number}").capacity(cpu="4", memory="16Gi", pods=110)
+        node = make_node(f"n{number}").capacity(cpu=NODE_CPUS, memory="16Gi", pods=110)
         self.add_node(node.label(RACK, f"r{number % RACKS}"))
 
     def delete_pod(self) -> None:
@@ -188,21 +218,29 @@ class GangWorld(World):
             self.stale_seen += is_long
             assert not is_long or name in reported, f"{name} is half placed since {since:g} s. {self.describe()}"
 
-    def check_reservation(self) -> None:
-        """Room is kept for members of one gang that wait, and for nobody else: in these worlds nobody preempts."""
+    def check_reservations(self) -> None:
+        """Room is kept for members of gangs that wait, and for nobody else: in these worlds nobody preempts.
+
+        There is a reservation for each queue with shares at most, and no node is promised more than it has.
+        """
         parts = self.scheduler.gangs
         assert parts is not None
-        held = None if parts.reservations is None else parts.reservations.held
-        nominated = {uid: each.node_name for uid, each in self.scheduler.nominations.by_pod.items()}
-        if held is None:
-            assert not nominated, f"{nominated} are nominated without a reservation"
-            return
-        self.reserved_seen += 1
-        assert nominated.items() <= held.nodes.items(), f"{nominated} are nominated, beside {held.nodes}"
-        tracked = self.registry.get(held.key)
-        assert tracked is not None, f"{held.key} is gone, and has a reservation"
-        assert tracked.lack is None, f"{held.key} lacks {tracked.lack}, and has a reservation"
-        assert tracked.missing, f"{held.key} is placed, and has a reservation"
+        held = [] if parts.reservations is None else list(parts.reservations.held.values())
+        self.reserved_seen += len(held)
+        assert len({each.queue for each in held}) == len(held), "a queue has several reservations"
+        promised = {uid: node for each in held for uid, node in each.nodes.items()}
+        nominated = self.scheduler.nominations.by_pod
+        nodes = {uid: each.node_name for uid, each in nominated.items()}
+        assert nodes.items() <= promised.items(), f"{nodes} are nominated, beside {promised}"
+        cpus = Counter[str]()
+        for each in nominated.values():
+            cpus[each.node_name] += each.pod.resources.total.cpu_milli
+        assert all(cpu <= NODE_CPUS * 1000 for cpu in cpus.values()), f"more is promised than there is: {cpus}"
+        for reservation in held:
+            tracked = self.registry.get(reservation.key)
+            assert tracked is not None, f"{reservation.key} is gone, and has a reservation"
+            assert tracked.lack is None, f"{reservation.key} lacks {tracked.lack}, and has a reservation"
+            assert tracked.missing, f"{reservation.key} is placed, and has a reservation"
 
     def members_of(self, name: str) -> list[Pod]:
         return [pod for pod in self.cluster.pods.values() if (pod.metadata.labels or {}).get(POD_GROUP_LABEL) == name]
@@ -219,6 +257,8 @@ class GangWorld(World):
     async def settle(self) -> None:
         """No faults any more, room for all, and all pods and gangs exist."""
         self.faults.clear()
+        if self.has_queues:
+            self.cluster.update_object(queue("a", deserved=4))
         while self.objects_to_come:
             self.create_gang()
         while self.pods_to_come:
@@ -234,14 +274,14 @@ class GangWorld(World):
             assert tracked.placed == self.bound(tracked.key.name), f"{tracked.key} counts {tracked.placed}"
 
 
-def play(seed: int, *, is_troubled: bool, reserves: bool = False) -> Seen:
-    """Play a world, and return what was seen. `reserves`: room is reserved for gangs that have failed for long."""
+def play(seed: int, *, is_troubled: bool, rooms: Rooms = Rooms.NONE) -> Seen:
+    """Play a world, and return what was seen."""
     found = Seen(0, 0)
 
     async def scenario() -> None:
         nonlocal found
         rng = random.Random(seed)
-        world = GangWorld(rng, is_troubled=is_troubled, reserves=reserves)
+        world = GangWorld(rng, is_troubled=is_troubled, rooms=rooms)
         async with world:
             for number in (-2, -1):
                 world.add_node_in_rack(number)

@@ -15,6 +15,17 @@ profiles:
     preFilter: {enabled: [{name: Queues}]}
     postFilter: {enabled: [{name: Queues}], disabled: [{name: "*"}]}
 """
+# With reservations of rooms for gangs; nobody is evicted.
+RESERVING = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins:
+    preFilter: {enabled: [{name: Queues}]}
+    postFilter: {disabled: [{name: "*"}]}
+    permit: {enabled: [{name: Coscheduling}]}
+  pluginConfig: [{name: Coscheduling, args: {reserveAfterSeconds: AFTER}}]
+"""
 WITH_GANGS = CONFIG + "    permit: {enabled: [{name: Coscheduling}]}\n"
 
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kscheduler.simulator.faults import FaultKind, Verb
-from tests.scenarios.gang_world import REPORTED_S, TIMEOUT_S, is_binding_of, play
+from tests.scenarios.gang_world import REPORTED_S, TIMEOUT_S, Rooms, is_binding_of, play
 from tests.scenarios.gangs import BY_LABEL, gang, members
 from tests.support.seeds import sampled
 from tests.support.world import World, in_virtual_time
@@ -25,16 +25,16 @@ EXAMPLES = int(os.environ.get("KSCHEDULER_EXAMPLES") or sampled(120))
 
 @pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(seed=st.integers(0, (1 << 32) - 1), reserves=st.booleans())
-def test_without_faults_no_gang_is_ever_half_placed(seed: int, reserves: bool) -> None:
-    play(seed, is_troubled=False, reserves=reserves)
+@given(seed=st.integers(0, (1 << 32) - 1), rooms=st.sampled_from(Rooms))
+def test_without_faults_no_gang_is_ever_half_placed(seed: int, rooms: Rooms) -> None:
+    play(seed, is_troubled=False, rooms=rooms)
 
 
 @pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(seed=st.integers(0, (1 << 32) - 1), reserves=st.booleans())
-def test_whatever_fails_every_gang_is_whole_in_the_end(seed: int, reserves: bool) -> None:
-    play(seed, is_troubled=True, reserves=reserves)
+@given(seed=st.integers(0, (1 << 32) - 1), rooms=st.sampled_from(Rooms))
+def test_whatever_fails_every_gang_is_whole_in_the_end(seed: int, rooms: Rooms) -> None:
+    play(seed, is_troubled=True, rooms=rooms)
 
 
 @in_virtual_time

@@ -13,7 +13,7 @@ from kscheduler.explain.explainer import Explainer, Leadership
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.explain.text import explanation_text, gangs_text
 from kscheduler.gangs.gang import GangKey
-from kscheduler.gangs.reservations import Reservations
+from kscheduler.gangs.reservations import Reservation, Reservations
 from kscheduler.scheduler import Options
 from kscheduler.testing.wrappers import make_node, make_pod
 from tests.scenarios.gangs import gang, members, near, reserving
@@ -69,6 +69,13 @@ def reservations_of(world: World) -> Reservations:
     return parts.reservations
 
 
+def held_by(world: World) -> Reservation | None:
+    """The only reservation; None if there is none."""
+    held = list(reservations_of(world).held.values())
+    assert len(held) <= 1
+    return held[0] if held else None
+
+
 def add_gang(world: World, name: str, count: int, cpu: int = 4, priority: int = 0) -> None:
     world.cluster.create_object(gang(name, count))
     for pod in members(name, count, cpu):
@@ -116,7 +123,7 @@ async def test_explain_and_metrics_show_a_reservation() -> None:
         await world.until(world.all_bound)
         add_gang(world, "train", 2)
         await world.sleep(AFTER_S + 2)
-        held = reservations_of(world).held
+        held = held_by(world)
         assert held is not None
         assert sorted(held.nodes.values()) == ["n0", "n1"]
         document = explainer.explain_gang("default/train")
@@ -151,7 +158,7 @@ async def test_pods_of_higher_priority_take_reserved_room_and_others_what_is_lef
         await world.until(world.all_bound)
         add_gang(world, "train", 2, cpu=3)
         await world.sleep(AFTER_S + 2)
-        assert reservations_of(world).held is not None
+        assert held_by(world) is not None
         free = world.node_of("old-0")
         world.cluster.delete_pod("default/old-0")
         world.add_pod(make_pod("beside").req(cpu=1))
@@ -187,7 +194,7 @@ async def test_room_is_released_and_others_are_tried_when_the_gang_is_deleted() 
         for name in ("train-0", "train-1"):
             world.cluster.delete_pod(f"default/{name}")
         await world.until(lambda: bool(world.node_of("late")), within_s=12)
-        assert reservations_of(world).held is None
+        assert held_by(world) is None
         assert not world.scheduler.nominations.by_pod
 
 
@@ -202,12 +209,12 @@ async def test_one_gang_has_a_reservation_and_the_first_one_by_the_queue_takes_i
         await world.sleep(5)
         add_gang(world, "late", 2)
         await world.sleep(AFTER_S + 10)
-        held = reservations_of(world).held
+        held = held_by(world)
         assert held is not None
         assert held.key.name == "early"
         add_gang(world, "urgent", 2, priority=10)
         await world.sleep(AFTER_S + 2)
-        held = reservations_of(world).held
+        held = held_by(world)
         assert held is not None
         assert held.key.name == "urgent"
         assert len(world.scheduler.nominations.by_pod) == 2
@@ -232,7 +239,7 @@ async def test_a_gang_that_asks_for_one_zone_has_its_room_in_one() -> None:
         for pod in members("train", 2, 4):
             world.add_pod(pod)
         await world.sleep(AFTER_S + 2)
-        held = reservations_of(world).held
+        held = held_by(world)
         assert held is not None
         assert sorted(held.nodes.values()) == ["n1", "n3"], "a pod must end on each; on n0 it would be two"
         for i in (1, 3):
@@ -253,7 +260,7 @@ async def test_no_room_is_reserved_for_a_gang_that_its_quota_keeps_out() -> None
         for pod in members("small", 2, 2):
             world.add_pod(pod)
         await world.until(lambda: has_nodes(world, "small"))
-        assert reservations_of(world).held is None
+        assert held_by(world) is None
         assert reservations_of(world).failing_s(GangKey(COSCHEDULING_GROUP, "default", "train"))
         for i in range(5):
             world.cluster.delete_pod(f"default/train-{i}")
