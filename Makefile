@@ -101,8 +101,10 @@ test: dev ## everything: checks, unit tests, tests on a real control plane (need
 hunt: dev ## search for faults with fresh seeds for MINUTES=30, or again with SEEDS=1,2 (needs Go)
 	$(BIN)/python -m tests.hunt --minutes $(MINUTES) $(if $(SEEDS),--seeds $(SEEDS))
 
-gang-faults: dev ## 10,000 random runs of gangs under faults, in virtual time: none stays half placed
+gang-faults: dev ## 16,000 random runs of gangs under faults, in virtual time: none stays half placed
 	$(BIN)/python -m tests.scenarios.gang_faults
+	$(BIN)/python -m tests.scenarios.gang_faults --cases 3000 --composites
+	$(BIN)/python -m tests.scenarios.gang_faults --cases 3000 --rooms queues
 
 gang-restarts: dev ## 50 runs of gangs on a real control plane whose apiserver is killed, with the scheduler in every other run (needs Go)
 	$(BIN)/python -m tests.controlplane.gang_restarts

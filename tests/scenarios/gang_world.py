@@ -13,6 +13,7 @@ from kscheduler.api.objects import Pod
 from kscheduler.api.pod_groups import POD_GROUP_LABEL
 from kscheduler.client.protocol import PODS, Binding
 from kscheduler.config.load import parse_config
+from kscheduler.config.types import SchedulerConfig
 from kscheduler.gangs.mending import PAUSE_S
 from kscheduler.gangs.registry import Registry
 from kscheduler.observability.metrics import Metrics
@@ -64,9 +65,16 @@ LIMIT = 12  # CPUs of one of the queues, as long as faults come
 
 
 class GangWorld(World):
-    def __init__(self, rng: random.Random, *, is_troubled: bool, rooms: Rooms = Rooms.NONE) -> None:
+    def __init__(
+        self,
+        rng: random.Random,
+        *,
+        is_troubled: bool,
+        rooms: Rooms = Rooms.NONE,
+        config: SchedulerConfig | None = None,
+    ) -> None:
         super().__init__(
-            config=CONFIGS[rooms],
+            config=config or CONFIGS[rooms],
             latency=Latency(bind_s=0.05, jitter=0.5),
             expect_conditions=False,
         )
@@ -134,10 +142,18 @@ class GangWorld(World):
     def create_gang(self) -> None:
         if self.objects_to_come:
             name = self.objects_to_come.pop()
-            rack = RACK if name in self.near else ""
-            made = near(name, self.sizes[name], required=rack, schedule_timeout_seconds=int(TIMEOUT_S))
-            self.cluster.create_object(made)
-            self._look(name)
+            self.create_object_of(name)
+            if name in self.sizes:
+                self._look(name)
+
+    def create_object_of(self, name: str) -> None:
+        rack = RACK if name in self.near else ""
+        made = near(name, self.sizes[name], required=rack, schedule_timeout_seconds=int(TIMEOUT_S))
+        self.cluster.create_object(made)
+
+    def group_of(self, pod: Pod) -> str | None:
+        """The name of the gang that a pod is in; None for none."""
+        return (pod.metadata.labels or {}).get(POD_GROUP_LABEL)
 
     def grow(self) -> None:
         self.number += 1
@@ -152,10 +168,18 @@ class GangWorld(World):
         key = self.rng.choice(sorted(self.cluster.pods) or [""])
         if not key:
             return
-        name = (self.cluster.pods[key].metadata.labels or {}).get(POD_GROUP_LABEL)
+        name = self.group_of(self.cluster.pods[key])
         self.cluster.delete_pod(key)
         if name is not None:
             self.pods_to_come.append(self.member(name, 1))
+
+    def add_faults(self) -> None:
+        if not self.is_troubled:
+            return
+        self.faults.add(self.rng.choice(REFUSALS), Verb.BIND, probability=self.rng.choice([0.1, 0.4]))
+        self.faults.add(FaultKind.LOST_ANSWER, Verb.BIND, probability=0.1)
+        if self.rng.random() < 0.3:
+            self.refuse_one_member_of("g0")
 
     def refuse_one_member_of(self, name: str) -> None:
         """Until faults end, no binding of one of the pods is carried out."""
@@ -188,7 +212,7 @@ class GangWorld(World):
     def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
         pod = after or before
         assert pod is not None
-        name = (pod.metadata.labels or {}).get(POD_GROUP_LABEL)
+        name = self.group_of(pod)
         if name is not None:
             self._look(name)
             self._check_rack(name)
@@ -196,9 +220,13 @@ class GangWorld(World):
     def _check_rack(self, name: str) -> None:
         """All pods of a gang that must be near to each other are on nodes of one rack."""
         if name in self.near and name not in self.objects_to_come:
-            nodes = [self.cluster.nodes[pod.spec.node_name] for pod in self.members_of(name) if pod.spec.node_name]
-            racks = {(node.metadata.labels or {})[RACK] for node in nodes}
+            racks = self.racks_of(name)
             assert len(racks) <= 1, f"{name} is in {sorted(racks)}"
+
+    def racks_of(self, name: str) -> set[str]:
+        """The racks of a gang's pods that have a node."""
+        nodes = [self.cluster.nodes[pod.spec.node_name] for pod in self.members_of(name) if pod.spec.node_name]
+        return {(node.metadata.labels or {})[RACK] for node in nodes}
 
     def _look(self, name: str) -> None:
         """Take note of since when the cluster shows a gang half placed, with pods that wait."""
@@ -243,7 +271,7 @@ class GangWorld(World):
             assert tracked.missing, f"{reservation.key} is placed, and has a reservation"
 
     def members_of(self, name: str) -> list[Pod]:
-        return [pod for pod in self.cluster.pods.values() if (pod.metadata.labels or {}).get(POD_GROUP_LABEL) == name]
+        return [pod for pod in self.cluster.pods.values() if self.group_of(pod) == name]
 
     def bound(self, name: str) -> int:
         return sum(bool(pod.spec.node_name) for pod in self.members_of(name))
@@ -269,6 +297,10 @@ class GangWorld(World):
         await self.until(self._is_calm)
         self.registry.check()
         assert not self.scheduler.nominations.by_pod, "all gangs are placed, and room is kept"
+        self.check_tracked()
+
+    def check_tracked(self) -> None:
+        """All gangs are placed, and the registry knows it."""
         for tracked in self.registry:
             assert not tracked.is_broken, f"{tracked.key} is broken"
             assert tracked.placed == self.bound(tracked.key.name), f"{tracked.key} counts {tracked.placed}"
@@ -285,11 +317,7 @@ def play(seed: int, *, is_troubled: bool, rooms: Rooms = Rooms.NONE) -> Seen:
         async with world:
             for number in (-2, -1):
                 world.add_node_in_rack(number)
-            if is_troubled:
-                world.faults.add(rng.choice(REFUSALS), Verb.BIND, probability=rng.choice([0.1, 0.4]))
-                world.faults.add(FaultKind.LOST_ANSWER, Verb.BIND, probability=0.1)
-                if rng.random() < 0.3:
-                    world.refuse_one_member_of("g0")
+            world.add_faults()
             for _ in range(STEPS):
                 await world.step()
             found = Seen(world.stale_seen, world.reserved_seen)

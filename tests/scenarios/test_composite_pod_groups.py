@@ -2,51 +2,16 @@
 
 from __future__ import annotations
 
-from kscheduler.api.objects import ObjectMeta
-from kscheduler.api.pod_groups import (
-    CompositeGangPolicy,
-    CompositePodGroup,
-    CompositePodGroupPolicy,
-    CompositePodGroupSpec,
-    DisruptionMode,
-    Empty,
-    PodGroup,
-    PodGroupConstraints,
-    TopologyConstraint,
-)
+from kscheduler.api.pod_groups import DisruptionMode, Empty
 from kscheduler.client.pod_group_kinds import pod_groups
-from kscheduler.config.load import default_config
-from kscheduler.config.releases import RELEASE_1_37
 from kscheduler.testing.wrappers import make_node
+from tests.scenarios.composite_groups import CONFIG, composite, part
 from tests.scenarios.evicted import bound, fill, left, low
-from tests.scenarios.gangs import GATES, add_members, group, notes
+from tests.scenarios.gangs import add_members, group, notes
 from tests.support.world import World, in_virtual_time
 
 LOW = 1  # the priority of pods that may be evicted
 RACK, ZONE = "example.com/rack", "example.com/zone"
-ON = {**GATES, "TopologyAwareWorkloadScheduling": True, "CompositePodGroup": True}
-CONFIG = default_config(RELEASE_1_37.with_gates(ON))
-
-
-def composite(name: str, least: int, *, near: str = "", parent: str = "", **spec: object) -> CompositePodGroup:
-    return CompositePodGroup(
-        metadata=ObjectMeta(name=name, namespace="default"),
-        spec=CompositePodGroupSpec(
-            parent_composite_pod_group_name=parent or None,
-            scheduling_policy=CompositePodGroupPolicy(gang=CompositeGangPolicy(least)),
-            scheduling_constraints=constraints(near),
-            **spec,  # type: ignore[arg-type]
-        ),
-    )
-
-
-def constraints(key: str) -> PodGroupConstraints | None:
-    return PodGroupConstraints([TopologyConstraint(key)]) if key else None
-
-
-def part(name: str, least: int, *, near: str = "", parent: str = "job", **spec: object) -> PodGroup:
-    named = {"parent_composite_pod_group_name": parent, "scheduling_constraints": constraints(near)}
-    return group(name, least, **named, **spec)
 
 
 def add_racks(world: World, **racks: int) -> None:

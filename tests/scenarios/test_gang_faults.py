@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kscheduler.simulator.faults import FaultKind, Verb
+from tests.scenarios.composite_world import play_composites
 from tests.scenarios.gang_world import REPORTED_S, TIMEOUT_S, Rooms, is_binding_of, play
 from tests.scenarios.gangs import BY_LABEL, gang, members
 from tests.support.seeds import sampled
@@ -35,6 +36,15 @@ def test_without_faults_no_gang_is_ever_half_placed(seed: int, rooms: Rooms) -> 
 @given(seed=st.integers(0, (1 << 32) - 1), rooms=st.sampled_from(Rooms))
 def test_whatever_fails_every_gang_is_whole_in_the_end(seed: int, rooms: Rooms) -> None:
     play(seed, is_troubled=True, rooms=rooms)
+
+
+@pytest.mark.slow
+@settings(max_examples=EXAMPLES // 2, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, (1 << 32) - 1), is_troubled=st.booleans())
+def test_no_group_of_groups_is_ever_half_placed_without_faults_and_each_is_whole_in_the_end(
+    seed: int, is_troubled: bool
+) -> None:
+    play_composites(seed, is_troubled=is_troubled)
 
 
 @in_virtual_time
