@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from typing import Any
 
@@ -119,19 +119,6 @@ class PodHeap:
                 found.append(entry[-1])
         return found
 
-    def pop_first(self) -> QueuedPodInfo:
-        """Remove and return the pod with the smallest key, of a heap that is not empty."""
-        if not self._entries:  # as nearly always
-            entry = self._run.popleft()
-            qpi: QueuedPodInfo = entry[-1]
-            if qpi.ticket == entry[-2]:
-                qpi.ticket = 0
-                self._live -= 1
-                return qpi
-        popped = self.pop()
-        assert popped is not None, "the heap is empty"
-        return popped
-
     def advance(self) -> QueuedPodInfo | None:
         """Remove the pod that `first` returns, and return the one after it; None if that was the last one."""
         entries, run = self._entries, self._run
@@ -175,6 +162,27 @@ class PodHeap:
         assert len({id(qpi) for qpi in live}) == self._live, "a pod stands twice in one heap"
         run = list(self._run)
         assert run == sorted(run), "the run is not in order"
+
+
+def pop_firsts(heaps: Iterable[PodHeap]) -> list[QueuedPodInfo]:
+    """Remove and return the pod with the smallest key of each of these heaps, one after the other; none is empty.
+
+    A heap may come several times. It is one function, since each pod would cost a call of another one.
+    """
+    popped: list[QueuedPodInfo] = []
+    for heap in heaps:
+        if not heap._entries:  # as nearly always
+            entry = heap._run.popleft()
+            qpi: QueuedPodInfo = entry[-1]
+            if qpi.ticket == entry[-2]:
+                qpi.ticket = 0
+                heap._live -= 1
+                popped.append(qpi)
+                continue
+        first = heap.pop()
+        assert first is not None, "the heap is empty"
+        popped.append(first)
+    return popped
 
 
 class PodLanes:

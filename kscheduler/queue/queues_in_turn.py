@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, count
 
 from kscheduler.queue.active_queue import ActiveQueue, LessKey
-from kscheduler.queue.pod_heap import PodHeap
+from kscheduler.queue.pod_heap import PodHeap, pop_firsts
 from kscheduler.queue.pod_info import PLAIN, Lane, Pool, QueuedPodInfo
 from kscheduler.quotas.pod_demand import Demand
 from kscheduler.quotas.queues import Amounts
@@ -181,7 +181,7 @@ class QueuesInTurn(ActiveQueue):
             # 1. Pods after which others were found by `_count_alike`.
             if last is not None:
                 names.pop()
-            taken = [heaps[name].pop_first() for name in names]
+            taken = pop_firsts([heaps[name] for name in names])
             # 2. The last one of a queue of which that is known. What its next pod asks for is not.
             if last is not None:
                 first = heaps[last].first()

@@ -121,18 +121,17 @@ class Accounts:
         # Account, id of a request -> the account, the request, and how many holders below the account have it.
         above: dict[tuple[Account, int], tuple[Account, Request, int]] = {}
         for account, holders, request in charges:
-            new = holders
-            if not charged.keys().isdisjoint(holders):
-                new = [holder for holder in holders if holder not in charged]
-            before = len(charged)
-            charged.update(dict.fromkeys(new, account))
-            account.holders.update(dict.fromkeys(new, request))
+            own, before = account.holders, len(charged)
+            for holder in holders:  # mostly two or three
+                if holder not in charged:
+                    charged[holder] = account
+                    own[holder] = request
             numbers.append(number := len(charged) - before)
             add(account.used, request, number)
             parent = account.parent
             if parent is not None:
-                key = parent, id(request)
-                above[key] = parent, request, number + (above[key][2] if key in above else 0)
+                known = above.get(key := (parent, id(request)))
+                above[key] = parent, request, number if known is None else number + known[2]
         for counted in above.values():
             _count(*counted)
         return numbers

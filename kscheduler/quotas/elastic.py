@@ -16,10 +16,9 @@ counts the pods that are there.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import is_
-from typing import NamedTuple
 
 from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.objects import Pod, PodSpec
@@ -51,13 +50,13 @@ class _Quota:
         return metadata.creation_timestamp or "", metadata.name
 
 
-class AlikePods(NamedTuple):
-    """Pods of one namespace and priority, with equal requests."""
+@dataclass(frozen=True, slots=True, eq=False)
+class PodKind:
+    """What pods have in common that are counted together. Compared by identity, which is fast."""
 
     namespace: str
     request: Request
     priority: int
-    pods: list[Pod]
 
 
 class ElasticQuotas:
@@ -70,10 +69,13 @@ class ElasticQuotas:
         self._valid: dict[str, _Quota] = {}  # namespace -> the quota that counts
         self._guaranteed: list[int] = []  # by place: the sum of `min` over all quotas that count
         # What `alike` was asked last, and its answer: pods are looked at before they are placed, and then counted.
-        self._seen: tuple[Sequence[Pod], list[AlikePods]] = ((), [])
+        self._seen: tuple[Sequence[Pod], dict[PodKind, list[Pod]]] = ((), {})
         # id of containers -> a spec that has them, which keeps the id from meaning others, and its request.
         self._of_templates: dict[int, tuple[PodSpec, Request]] = {}
         self._requests: dict[Request, Request] = {}  # of templates; equal ones are the same object
+        # Namespace, id of a spec -> this spec, which keeps the id from meaning another one, and the kind of its pods.
+        self._of_specs: dict[tuple[str, int], tuple[PodSpec, PodKind]] = {}
+        self._kinds: dict[tuple[str, int, int], PodKind] = {}  # namespace, id of a request of `_requests`, priority
         self.running = RunningUse()
         self.priorities = Priorities()
         self.stale: set[str] = set()  # namespaces whose quota's status may be out of date
@@ -121,6 +123,11 @@ class ElasticQuotas:
     def __contains__(self, namespace: str) -> bool:
         return namespace in self._valid
 
+    @property
+    def namespaces(self) -> KeysView[str]:
+        """The namespaces that have a quota, as a view."""
+        return self._valid.keys()
+
     def __len__(self) -> int:
         return len(self._valid)
 
@@ -165,7 +172,9 @@ class ElasticQuotas:
         request = self.accounts.places.request(requested_amounts(pod))
         if len(self._of_templates) >= MAX_TEMPLATES:
             self._of_templates.clear()
-            self._requests.clear()
+            self._of_specs.clear()
+            self._kinds.clear()
+            self._requests.clear()  # after the kinds, which know them by their ids
         request = self._requests.setdefault(request, request)
         self._of_templates[id(spec.containers)] = spec, request
         return request
@@ -194,19 +203,19 @@ class ElasticQuotas:
         groups, accounts = self.alike(pods), self.accounts
         numbers = accounts.charge_alike(
             [
-                (accounts.open(namespace), [pod.metadata.uid for pod in alike], request)
-                for namespace, request, _, alike in groups
+                (accounts.open(kind.namespace), [pod.metadata.uid for pod in alike], kind.request)
+                for kind, alike in groups.items()
             ]
         )
-        for (namespace, _, priority, _), number in zip(groups, numbers, strict=True):
+        for kind, number in zip(groups, numbers, strict=True):
             if number:
-                self.priorities.count(namespace, priority, number)
+                self.priorities.count(kind.namespace, kind.priority, number)
         running = self.running.uids
         for pod in pods:
             if pod.status.phase == RUNNING or (running and pod.metadata.uid in running):
                 self._note_phase(pod)
 
-    def alike(self, pods: Sequence[Pod]) -> Sequence[AlikePods]:
+    def alike(self, pods: Sequence[Pod]) -> Mapping[PodKind, Sequence[Pod]]:
         """Return pods by namespace, request and priority; one whose requests cannot be read counts for nothing."""
         seen = self._seen
         if len(seen[0]) == len(pods) and all(map(is_, seen[0], pods)):
@@ -220,18 +229,37 @@ class ElasticQuotas:
                 by_spec[key] = [pod]
             else:
                 of_spec.append(pod)
-        # 2. Templates whose requests are equal share them.
-        found: dict[tuple[str, int, int], AlikePods] = {}
-        for (namespace, _), of_spec in by_spec.items():
-            request, priority = self.counted_request_of(of_spec[0]), of_spec[0].spec.priority or 0
-            look = namespace, id(request), priority
-            alike = found.get(look)
+        # 2. Templates of one namespace whose requests and priorities are equal are of one kind.
+        found: dict[PodKind, list[Pod]] = {}
+        of_specs = self._of_specs
+        for key, of_spec in by_spec.items():
+            known = of_specs.get(key)
+            kind = self._kind_of(of_spec[0]) if known is None else known[1]
+            alike = found.get(kind)
             if alike is None:
-                found[look] = AlikePods(namespace, request, priority, of_spec)
+                found[kind] = of_spec
             else:
-                alike.pods.extend(of_spec)
-        self._seen = pods, list(found.values())
-        return self._seen[1]
+                alike.extend(of_spec)
+        self._seen = pods, found
+        return found
+
+    def _kind_of(self, pod: Pod) -> PodKind:
+        """Return the kind of a pod. That of one whose requests cannot be read is its own; it is logged each time."""
+        namespace, spec = pod.metadata.namespace, pod.spec
+        priority = spec.priority or 0
+        try:
+            request = self.request_of(pod)
+        except DecodeError:
+            return PodKind(namespace, self.counted_request_of(pod), priority)
+        if len(self._of_specs) >= MAX_TEMPLATES:
+            self._of_specs.clear()
+            self._kinds.clear()
+        look = namespace, id(request), priority
+        kind = self._kinds.get(look)
+        if kind is None:
+            kind = self._kinds[look] = PodKind(namespace, request, priority)
+        self._of_specs[namespace, id(spec)] = spec, kind
+        return kind
 
     def pod_changed(self, old: Pod, new: Pod) -> None:
         """Take a newer version of a pod that is counted."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
 
@@ -10,16 +9,18 @@ class Priorities:
     """Which priorities the pods of each namespace have."""
 
     def __init__(self) -> None:
-        self._by_namespace: dict[str, Counter[int]] = {}  # namespace -> priority -> number of pods above zero
+        self._by_namespace: dict[str, dict[int, int]] = {}  # namespace -> priority -> number of pods, never 0
 
     def count(self, namespace: str, priority: int, number: int) -> None:
         """Count so many more pods of a priority, or fewer if `number` is negative."""
         pods = self._by_namespace.get(namespace)
         if pods is None:
-            pods = self._by_namespace[namespace] = Counter()
-        pods[priority] += number
-        if not pods[priority]:
-            del pods[priority]
+            pods = self._by_namespace[namespace] = {}
+        now = pods.get(priority, 0) + number
+        if now:
+            pods[priority] = now
+            return
+        pods.pop(priority, None)
         if not pods:
             del self._by_namespace[namespace]
 

@@ -5,10 +5,10 @@ The comparisons are those of `ElasticView` for a pod before which no nominated p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sized
 
 from kscheduler.quotas.amounts import Request, add, at
-from kscheduler.quotas.elastic import AlikePods, ElasticQuotas
+from kscheduler.quotas.elastic import ElasticQuotas, PodKind
 
 
 class Room:
@@ -60,31 +60,44 @@ class Room:
         return left
 
 
-def has_room_for_all(quotas: ElasticQuotas, pods: Sequence[AlikePods]) -> bool:
-    """Return True if there is room for all these pods of namespaces with a quota, each counted before the next one.
+def has_room_for_all(quotas: ElasticQuotas, pods: Mapping[PodKind, Sized]) -> bool:
+    """Return True if quotas leave room for all these pods, by their kinds, each counted before the next one.
 
-    Then there is for all of them together, and the other way round: whatever is counted makes no room.
+    Then there is for all of them together, and the other way round: whatever is counted makes no room. Pods of
+    namespaces without a quota need none.
     """
-    if not pods:
-        return True
+    limited, accounts = quotas.namespaces, quotas.accounts
     # 1. Each namespace.
     in_all: dict[int, tuple[Request, int]] = {}  # id of a request -> it, and the number of pods
-    use_of: dict[str, list[int]] = {}  # namespace -> what it would use
-    for namespace, request, _, alike in pods:
-        number = len(alike)
+    first_of: dict[str, tuple[Request, int]] = {}  # the same of the first kind of each namespace; most have no other
+    use_of: dict[str, list[int]] = {}  # namespace with others -> what it would use
+    for kind, alike in pods.items():
+        namespace, request, number = kind.namespace, kind.request, len(alike)
+        if namespace not in limited:
+            continue
         known = in_all.get(id(request))
         in_all[id(request)] = request, number if known is None else known[1] + number
-        account = quotas.accounts.get(namespace)
-        if account is None:
+        account = accounts.get(namespace)
+        if account is None or not account.limits:
             continue
-        use = use_of.get(namespace)
-        if use is None:
-            use = use_of[namespace] = account.used.copy()
-        add(use, request, number)
-        limits = account.limits
-        for place, _ in request if limits else ():
-            if place in limits and use[place] > limits[place]:
+        limits, used, before = account.limits, account.used, first_of.get(namespace)
+        if before is None:
+            first_of[namespace] = request, number
+        else:
+            use = use_of.get(namespace)
+            if use is None:
+                use = use_of[namespace] = used.copy()
+                add(use, *before)
+            used = use
+        many = len(used)
+        for place, amount in request:
+            limit = limits.get(place)
+            if limit is not None and (used[place] if place < many else 0) + number * amount > limit:
                 return False
+        if before is not None:
+            add(used, request, number)
+    if not in_all:
+        return True
     # 2. All together; resources that no pod names are compared, too.
     use = list(quotas.all.used)
     for request, number in in_all.values():
