@@ -48,6 +48,7 @@ from kscheduler._fast.codes import (
 )
 
 if TYPE_CHECKING:
+    from kscheduler._fast.amount_vectors import add_amounts, is_within
     from kscheduler._fast.answers import RowAnswers
     from kscheduler._fast.call_queue import CallQueue
     from kscheduler._fast.classes import PodClass
@@ -111,9 +112,9 @@ if TYPE_CHECKING:
 
 # Modules of both forms, and those of the compiled form alone.
 _TWINS: Final = (
-    "answers", "call_queue", "classes", "columns", "device_search", "filtering", "histogram", "metric_rules", "packing",
-    "placement", "plain_answer", "pod_text", "preemption", "scoring", "selection", "spread_affinity", "tallies",
-    "topology", "trimaran", "turn_order", "use_over_time", "verdicts",
+    "amount_vectors", "answers", "call_queue", "classes", "columns", "device_search", "filtering", "histogram",
+    "metric_rules", "packing", "placement", "plain_answer", "pod_text", "preemption", "scoring", "selection",
+    "spread_affinity", "tallies", "topology", "trimaran", "turn_order", "use_over_time", "verdicts",
 )  # fmt: skip
 _PLUMBING: Final = ("chunks", "row_ranking", "worker_threads")
 
@@ -168,6 +169,7 @@ __all__ = [
     "UseOverTime",
     "Verdicts",
     "accumulate",
+    "add_amounts",
     "add_domain_sums",
     "add_spread",
     "add_spread_by_row",
@@ -187,6 +189,7 @@ __all__ = [
     "filter_with_nominated",
     "filter_without_domain",
     "find_devices",
+    "is_within",
     "mean_use",
     "normalize",
     "normalize_range",

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kscheduler._fast import add_amounts
 from kscheduler.errors import InternalError
-from kscheduler.quotas.amounts import Request, ResourcePlaces, add, at
+from kscheduler.quotas.amounts import Request, ResourcePlaces, at
 
 
 @dataclass(slots=True, eq=False)
@@ -21,7 +22,7 @@ class Account:
 
     name: str
     parent: Account | None = None
-    limits: Mapping[int, int] = field(default_factory=dict)  # place -> the most that may be used; absent: unlimited
+    limits: dict[int, int] = field(default_factory=dict)  # place -> the most that may be used; absent: unlimited
     used: list[int] = field(default_factory=list)  # by place
     children: dict[str, Account] = field(default_factory=dict)
     holders: dict[str, Request] = field(default_factory=dict)  # charged to this very account
@@ -127,7 +128,7 @@ class Accounts:
                     charged[holder] = account
                     own[holder] = request
             numbers.append(number := len(charged) - before)
-            add(account.used, request, number)
+            add_amounts(account.used, request, number)
             parent = account.parent
             if parent is not None:
                 known = above.get(key := (parent, id(request)))
@@ -204,5 +205,5 @@ def room(account: Account, request: Request) -> int | None:
 def _count(account: Account, request: tuple[tuple[int, int], ...], times: int) -> None:
     each: Account | None = account
     while each is not None:
-        add(each.used, request, times)
+        add_amounts(each.used, request, times)
         each = each.parent

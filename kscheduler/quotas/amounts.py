@@ -42,16 +42,6 @@ class ResourcePlaces:
         return {self.names[place]: amount for place, amount in enumerate(vector) if amount}
 
 
-def add(vector: list[int], request: Iterable[tuple[int, int]], times: int = 1) -> None:
-    """Add a request to a vector in place, so many times; -1 subtracts it. The vector grows as needed."""
-    for place, amount in request:
-        try:
-            vector[place] += times * amount
-        except IndexError:  # a resource that nobody has used yet
-            vector.extend([0] * (place + 1 - len(vector)))
-            vector[place] = times * amount
-
-
 def at(vector: Sequence[int], place: int) -> int:
     """Return the amount at a place, 0 past the end of the vector."""
     return vector[place] if place < len(vector) else 0

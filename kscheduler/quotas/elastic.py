@@ -20,11 +20,12 @@ from collections.abc import Callable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import is_
 
+from kscheduler._fast import add_amounts
 from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.objects import Pod, PodSpec
 from kscheduler.errors import DecodeError
 from kscheduler.quotas.accounts import Account, Accounts
-from kscheduler.quotas.amounts import Request, add, at, parse_amounts
+from kscheduler.quotas.amounts import Request, at, parse_amounts
 from kscheduler.quotas.pod_requests import requested_amounts
 from kscheduler.quotas.priorities import Priorities
 from kscheduler.quotas.running import RUNNING, RunningUse
@@ -42,7 +43,7 @@ class _Quota:
 
     object: ElasticQuota
     min: Mapping[int, int]  # place -> amount
-    max: Mapping[int, int]
+    max: dict[int, int]
 
     @property
     def age(self) -> tuple[str, str]:
@@ -140,7 +141,7 @@ class ElasticQuotas:
         old = self._valid.pop(namespace, None)
         new = min(self._quotas.get(namespace, {}).values(), key=lambda quota: quota.age, default=None)
         if old is not None:
-            add(self._guaranteed, old.min.items(), -1)
+            add_amounts(self._guaranteed, old.min.items(), -1)
         if new is None:
             account = self.accounts.get(namespace)
             if account is not None:
@@ -151,7 +152,7 @@ class ElasticQuotas:
             account = self.accounts.open(namespace)
             account.limits = new.max
             self.accounts.move(account, self.all)
-            add(self._guaranteed, new.min.items())
+            add_amounts(self._guaranteed, new.min.items())
             self._valid[namespace] = new
             self._note_stale(namespace)
 
@@ -388,7 +389,7 @@ class ElasticView:
         Resources that the request does not name are compared, too.
         """
         used = self._trial.used(self._quotas.all)
-        add(used, request)
+        add_amounts(used, request)
         guaranteed = self._quotas.guaranteed_to_all
         return any(amount > at(guaranteed, place) for place, amount in enumerate(used))
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sized
 
-from kscheduler.quotas.amounts import Request, add, at
+from kscheduler._fast import add_amounts, is_within
+from kscheduler.quotas.amounts import Request, at
 from kscheduler.quotas.elastic import ElasticQuotas, PodKind
 
 
@@ -87,20 +88,17 @@ def has_room_for_all(quotas: ElasticQuotas, pods: Mapping[PodKind, Sized]) -> bo
             use = use_of.get(namespace)
             if use is None:
                 use = use_of[namespace] = used.copy()
-                add(use, *before)
+                add_amounts(use, *before)
             used = use
-        many = len(used)
-        for place, amount in request:
-            limit = limits.get(place)
-            if limit is not None and (used[place] if place < many else 0) + number * amount > limit:
-                return False
+        if not is_within(limits, used, request, number):
+            return False
         if before is not None:
-            add(used, request, number)
+            add_amounts(used, request, number)
     if not in_all:
         return True
     # 2. All together; resources that no pod names are compared, too.
     use = list(quotas.all.used)
     for request, number in in_all.values():
-        add(use, request, number)
+        add_amounts(use, request, number)
     guaranteed = quotas.guaranteed_to_all
     return not any(amount > at(guaranteed, place) for place, amount in enumerate(use))

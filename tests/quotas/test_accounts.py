@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from kscheduler._fast import add_amounts
 from kscheduler.errors import InternalError
 from kscheduler.quotas.accounts import Account, Accounts, excess, room
-from kscheduler.quotas.amounts import Request, add, at, sum_of
+from kscheduler.quotas.amounts import Request, at, sum_of
 from kscheduler.quotas.trial import Trial
 
 PLACES = 6
@@ -213,10 +214,10 @@ class AnyOrder(RuleBasedStateMachine):
     def each_account_counts_its_holders_and_its_children(self) -> None:
         for account in self.all:
             total: list[int] = [0] * PLACES
-            add(total, sum_of(account.holders.values()))
+            add_amounts(total, sum_of(account.holders.values()))
             for child in account.children.values():
                 assert child.parent is account
-                add(total, tuple(enumerate(child.used)))
+                add_amounts(total, tuple(enumerate(child.used)))
             assert [at(account.used, place) for place in range(PLACES)] == total
             assert min(total) >= 0
 
@@ -232,7 +233,7 @@ class AnyOrder(RuleBasedStateMachine):
         for account in self.all:
             below = [request for where, request in self.tried.values() if account in where.path()]
             total: list[int] = [0] * PLACES
-            add(total, sum_of(below))
+            add_amounts(total, sum_of(below))
             vector = self.trial.used(account)
             assert [at(vector, place) for place in range(PLACES)] == total
             assert [self.trial.used_at(account, place) for place in range(PLACES)] == total

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kscheduler._fast import add_amounts
 from kscheduler.errors import DecodeError
-from kscheduler.quotas.amounts import ResourcePlaces, add, at, parse_amounts, sum_of
+from kscheduler.quotas.amounts import ResourcePlaces, at, parse_amounts, sum_of
 
 
 def test_cpu_is_in_thousandths_and_the_rest_in_units() -> None:
@@ -56,6 +57,6 @@ def test_a_sum_names_every_resource_that_is_named() -> None:
 
 def test_vectors_grow_as_needed() -> None:
     vector: list[int] = []
-    add(vector, ((2, 5),), -1)
+    add_amounts(vector, ((2, 5),), -1)
     assert vector == [0, 0, -5]
     assert at(vector, 9) == 0
