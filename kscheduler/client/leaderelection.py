@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 JITTER_FACTOR = 1.2  # client-go's: tries to acquire are 1 to 2.2 retry periods apart
 RELEASED_DURATION_S = 1  # what client-go writes as the duration of a released Lease
 _WATCH_TIMEOUT_S = (300.0, 600.0)
+WATCH_PAUSE_S = 30.0  # at most, after the watch of the Lease has failed
 UNANSWERED_PAUSE_S = 1.0  # after a try to acquire that failed for want of a good answer
 ENDED_PERIOD_S = 1.0  # between two questions whether the holder has ended, where that can be known
 MAX_INT32 = 2**31 - 1  # the widest number a Lease holds: an apiserver refuses to read, or to store, more
@@ -421,7 +422,7 @@ class LeaderElector:
 
         Errors are ignored.
         """
-        backoff = Backoff(self._rng, initial_s=self._config.retry_period_s, maximum_s=30.0)
+        backoff = Backoff(self._rng, initial_s=min(self._config.retry_period_s, WATCH_PAUSE_S), maximum_s=WATCH_PAUSE_S)
         resource = LEASES.within(self._config.namespace)
         selector = f"metadata.name={self._config.name}"
         version = ""

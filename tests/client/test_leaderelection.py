@@ -185,6 +185,21 @@ def test_a_released_lease_is_taken_over_at_once() -> None:
     simulate(scenario)
 
 
+def test_a_released_lease_is_taken_over_at_once_however_seldom_candidates_try() -> None:
+    async def scenario(world: World) -> None:
+        seldom = {"lease_duration_s": 7200.0, "renew_deadline_s": 5400.0, "retry_period_s": 3600.0}
+        a = world.start("a", {}, **seldom)
+        await asyncio.sleep(1)
+        b = world.start("b", {}, **seldom)
+        await asyncio.sleep(29)
+        await a.elector.stop()
+        await a.task
+        await asyncio.sleep(3)
+        assert b.when("started") - a.when("stopped") < 0.1
+
+    simulate(scenario)
+
+
 def test_a_lease_that_is_released_between_its_first_read_and_the_watch_is_taken_over_at_once() -> None:
     async def scenario(world: World) -> None:
         a = world.start("a")
