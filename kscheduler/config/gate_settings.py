@@ -7,6 +7,7 @@ from typing import Final
 
 from kscheduler.config.decode import aggregate
 from kscheduler.config.feature_gates import ALPHA, BETA, GA
+from kscheduler.config.gate_dependencies import unmet_dependencies
 from kscheduler.config.known_gates import DEPRECATED, KnownGate, known_gates
 from kscheduler.config.releases import Release
 from kscheduler.errors import ConfigError
@@ -51,14 +52,19 @@ def parse_gates(texts: Iterable[str]) -> dict[str, bool]:
 def with_settings(release: Release, settings: Mapping[str, bool]) -> tuple[Release, tuple[str, ...]]:
     """Return the release with its gates set, and warnings about settings that do less than they seem to.
 
-    Raises ConfigError, worded as by kube-scheduler, for a gate that the release does not have or that is locked.
+    Raises ConfigError, worded as by kube-scheduler, for a gate that the release does not have, that is locked, or that
+    would be on without those on which it depends.
     """
     if not settings:
         return release, ()
     known = known_gates(release.version)
     _check(known, settings)
     in_force = {gate.name: gate.is_on for gate in release.features}
-    switched = {name: value for name, value in _expanded(known, settings).items() if name in release.switchable}
+    expanded = _expanded(known, settings)
+    is_on = {name: gate.is_on for name, gate in known.items()} | in_force | expanded
+    if faults := unmet_dependencies(is_on, release.version):
+        raise ConfigError(aggregate(faults))
+    switched = {name: value for name, value in expanded.items() if name in release.switchable}
     warnings = []
     for name, value in settings.items():
         if name in release.switchable or name in ALL:

@@ -44,11 +44,12 @@ def test_an_implemented_gate_is_switched(release: Release, value: bool) -> None:
 
 
 def test_a_gate_that_one_release_alone_has_is_switched_there() -> None:
-    changed, warnings = with_settings(RELEASE_1_37, {"PodGroupPreemptionPolicy": True})
+    settings = {"GenericWorkload": True, "PodGroupPreemptionPolicy": True}
+    changed, warnings = with_settings(RELEASE_1_37, settings)
     assert changed.has("PodGroupPreemptionPolicy")
     assert warnings == ()
     with pytest.raises(ConfigError, match=r"^unrecognized feature gate: PodGroupPreemptionPolicy$"):
-        with_settings(RELEASE_1_36, {"PodGroupPreemptionPolicy": True})
+        with_settings(RELEASE_1_36, settings)
 
 
 def test_a_gate_may_be_implemented_in_one_release_alone() -> None:
@@ -62,7 +63,8 @@ def test_a_gate_may_be_implemented_in_one_release_alone() -> None:
 
 
 def test_a_gate_of_one_release_is_unknown_in_another() -> None:
-    changed, warnings = with_settings(RELEASE_1_36, {"WorkloadAwarePreemption": True})
+    needed = {"GenericWorkload": True, "GangScheduling": True}
+    changed, warnings = with_settings(RELEASE_1_36, {**needed, "WorkloadAwarePreemption": True})
     assert changed.has("WorkloadAwarePreemption")
     assert warnings == ()
     with pytest.raises(ConfigError, match=r"^unrecognized feature gate: WorkloadAwarePreemption$"):
@@ -117,3 +119,18 @@ def test_other_gates_are_accepted_and_said_to_have_no_effect(release: Release) -
         "--feature-gates OpportunisticBatching=false has no effect: kscheduler has one behaviour",
         "--feature-gates APIResponseCompression=false has no effect: it is of other parts of Kubernetes",
     )
+
+
+def test_a_gate_that_is_on_without_those_on_which_it_depends_is_refused() -> None:
+    with pytest.raises(ConfigError) as raised:
+        with_settings(RELEASE_1_36, {"GangScheduling": True, "TopologyAwareWorkloadScheduling": True})
+    assert str(raised.value) == (
+        "[GangScheduling is enabled, but depends on features that are disabled: [GenericWorkload], "
+        "TopologyAwareWorkloadScheduling is enabled, but depends on features that are disabled: [GenericWorkload]]"
+    )
+
+
+def test_gates_that_a_release_was_given_before_count_as_dependencies() -> None:
+    before = RELEASE_1_36.with_gates({"GenericWorkload": True})
+    changed, _ = with_settings(before, {"GangScheduling": True})
+    assert changed.has("GangScheduling")
