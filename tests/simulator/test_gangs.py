@@ -135,7 +135,7 @@ def block(name: str) -> str:
     return found.group(1)
 
 
-@pytest.mark.parametrize(("config", "says"), [(block("reserving.yaml"), "3.48 min"), (None, "18.2 min")])
+@pytest.mark.parametrize(("config", "says"), [(block("reserving.yaml"), "4.69 min"), (None, "18.2 min")])
 def test_trainings_among_small_pods_wait_as_long_as_the_guide_says(
     tmp_path: Path, config: str | None, says: str
 ) -> None:
