@@ -431,7 +431,7 @@ class LeaderElector:
                 if not version:
                     page = await self._client.list_page(resource, field_selector=selector)
                     version = page.resource_version
-                    for lease in page.items:  # released since it was read? The watch tells of later changes only
+                    for lease in page.items:  # it may have been released before the watch begins
                         self._heard(EventType.ADDED, lease)
                 timeout_s = self._rng.uniform(*_WATCH_TIMEOUT_S)
                 async for events in self._client.watch(

@@ -149,7 +149,7 @@ def test_what_one_does_not_use_is_lent_and_taken_back(tenants: Tenants, tmp_path
     tenants.run(lab)
     both = {"cpu": "2", "memory": "2147483648"}
     eventually(lambda: tenants.used(shop) == tenants.used(lab) == both, "both statuses follow")
-    eventually(lambda: preemptions(shop) == 2, "an Event tells of each")
+    eventually(lambda: preemptions(shop) == 2, "each evicted pod has an Event")
 
 
 def test_a_quota_that_is_created_after_its_pods_counts_them(tenants: Tenants, tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_what_a_queue_does_not_use_is_lent_and_taken_back(tenants: Tenants, tmp_
     metrics = scheduler.get("/metrics")
     for kind, amount in (("used", 3.0), ("fair_share", 3.5), ("deserved", 3.0), ("requested", 4.0)):
         assert f'kscheduler_queue_share{{queue="b",resource="cpu",type="{kind}"}} {amount}' in metrics
-    eventually(lambda: tenants.preemptions() == 3, "an Event tells of each pod that was evicted")
+    eventually(lambda: tenants.preemptions() == 3, "each evicted pod has an Event")
     assert "Traceback" not in scheduler.process.log_text()
 
 

@@ -184,7 +184,7 @@ async def carry_out(plan: Plan) -> None:
         await here.sleep(2 * STAY_S)
         for number, (cpu, priority) in enumerate(plan.waiting):
             here.add_pod(pod(f"p{number}", str(cpu), priority=priority))
-        # Whoever moves must get old before it moves again, and makes room for one more pod each time.
+        # A pod that was moved stays for five minutes before it moves again; each move makes room for one more pod.
         await here.sleep((len(plan.pods) + 4 * len(plan.waiting)) * 2 * STAY_S)
         before = controllers.created
         await here.sleep(4 * STAY_S)

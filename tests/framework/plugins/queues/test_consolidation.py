@@ -177,15 +177,15 @@ def test_pods_of_gangs_stay() -> None:
 
 
 async def test_no_more_pods_move_than_are_allowed_to() -> None:
-    def crowd(most_moved: int) -> Bench:
+    def full_nodes(most_moved: int) -> Bench:
         made = bench(most_moved)
         for number in range(3):
             made.place(pod(f"x{number}"), "n1")
         made.place(pod("stays").label(*NOT_PREEMPTIBLE), "n2")
         return made
 
-    assert "No victims found" in crowd(2).refused(pod("p", cpu="4"))
-    assert sorted(await crowd(3).victims(pod("p", cpu="4"))) == ["x0", "x1", "x2"]
+    assert "No victims found" in full_nodes(2).refused(pod("p", cpu="4"))
+    assert sorted(await full_nodes(3).victims(pod("p", cpu="4"))) == ["x0", "x1", "x2"]
 
 
 async def test_only_those_move_that_have_to() -> None:
