@@ -2,10 +2,12 @@
 
     python -m perf.bare_client KUBECONFIG               # bind the pods that exist, then exit
     python -m perf.bare_client KUBECONFIG --events      # and write a Scheduled Event for each
+    python -m perf.bare_client KUBECONFIG --events --see-bound  # and watch pods meanwhile, as every scheduler must
     python -m perf.bare_client KUBECONFIG --watch       # bind each pod as soon as a watch reports it
 
 It writes bindings and Events with the same code as kscheduler. How many it writes is the upper bound for a scheduler on
-this control plane, and how long a pod waits for it is the time that the control plane itself takes.
+this control plane, and how long a pod waits for it is the time that the control plane itself takes. Without a watch it
+is a bound that no scheduler can reach: the apiserver also has to tell a scheduler of each pod that was bound.
 `perf.compare_kube_scheduler --bare` and the target `bare-client` of `perf.workloads` run it beside the schedulers.
 """
 
@@ -18,7 +20,7 @@ import itertools
 import random
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -37,6 +39,7 @@ from kscheduler.errors import APIError
 from kscheduler.testing.controlplane import ControlPlane, Process
 
 NAME = "bare client"
+SEEING = "bare client with a watch"
 AT_ONCE = 64  # concurrent bindings; kscheduler's default
 QPS = 100_000
 READY = "watching"  # printed once its watch reports new pods
@@ -47,11 +50,14 @@ T = TypeVar("T")
 class BareClient:
     """Runs the bare client as a process beside a control plane."""
 
-    def __init__(self, control_plane: ControlPlane, *, watch: bool = False, events: bool = False) -> None:
+    def __init__(
+        self, control_plane: ControlPlane, *, watch: bool = False, events: bool = False, see_bound: bool = False
+    ) -> None:
         command = [sys.executable, "-m", "perf.bare_client", str(control_plane.admin_kubeconfig)]
         repository = Path(__file__).resolve().parents[1]
         command += ["--watch"] if watch else []
         command += ["--events"] if events else []
+        command += ["--see-bound"] if see_bound else []
         self.process: Process = control_plane.start_process("bare-client", command, directory=repository)
         if watch:
             self.process.wait_ready(lambda: READY in self.process.log_text())
@@ -88,22 +94,52 @@ class _Bindings:
             self._recorder.record_scheduled(pod, node_name)
 
 
-async def bind_all(kubeconfig: str, *, events: bool = False) -> int:
-    """Bind all pods that have no node; returns how many were not bound."""
+async def bind_all(kubeconfig: str, *, events: bool = False, see_bound: bool = False) -> int:
+    """Bind all pods that have no node; returns how many were not bound. `see_bound`: watch all pods meanwhile."""
     client = await _connect(kubeconfig)
     try:
-        if events:
-            recorder = EventRecorder(client, _Clock(), random.Random(0), controller=NAME, instance=NAME)
-            recording = asyncio.ensure_future(recorder.run())
-            try:
-                failed = await _bind_all(client, recorder)
-                await recorder.drain(3600.0)
-            finally:
-                await cancel_and_wait(recording)
-            return failed
-        return await _bind_all(client, None)
+        if see_bound:
+            return await _while_watching(client, _bind_all_recorded(client, events=events))
+        return await _bind_all_recorded(client, events=events)
     finally:
         await client.close()
+
+
+async def _while_watching(client: KubeClient, binding: Coroutine[Any, Any, int]) -> int:
+    """Bind while an informer follows all pods, and does nothing with what it sees."""
+    pods = Informer(client, PODS, _Seen(), clock=_Clock(), rng=random.Random(0))
+    watching = asyncio.ensure_future(pods.run())
+    try:
+        await pods.synced.wait()
+        return await binding
+    finally:
+        await cancel_and_wait(watching)
+
+
+class _Seen:
+    """An informer's event handler that does nothing."""
+
+    def on_add(self, obj: Pod) -> None:
+        pass
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        pass
+
+    def on_delete(self, obj: Pod) -> None:
+        pass
+
+
+async def _bind_all_recorded(client: KubeClient, *, events: bool) -> int:
+    if not events:
+        return await _bind_all(client, None)
+    recorder = EventRecorder(client, _Clock(), random.Random(0), controller=NAME, instance=NAME)
+    recording = asyncio.ensure_future(recorder.run())
+    try:
+        failed = await _bind_all(client, recorder)
+        await recorder.drain(3600.0)
+    finally:
+        await cancel_and_wait(recording)
+    return failed
 
 
 async def _bind_all(client: KubeClient, recorder: EventRecorder | None) -> int:
@@ -211,9 +247,9 @@ async def _list(client: KubeClient, resource: Resource[T]) -> list[T]:
             return found
 
 
-async def _serve(kubeconfig: str, *, events: bool) -> None:
+async def _serve(kubeconfig: str, *, events: bool, see_bound: bool) -> None:
     """Bind, then wait to be stopped, so that the measuring process can read this process's CPU time."""
-    failed = await bind_all(kubeconfig, events=events)
+    failed = await bind_all(kubeconfig, events=events, see_bound=see_bound)
     print(f"{failed} pods were not bound", flush=True)
     await asyncio.Event().wait()
 
@@ -223,13 +259,14 @@ def _main() -> None:
     parser.add_argument("kubeconfig")
     parser.add_argument("--watch", action="store_true", help="bind pods as they come, until stopped")
     parser.add_argument("--events", action="store_true", help="write Events, too; not with --watch")
+    parser.add_argument("--see-bound", action="store_true", help="watch pods while binding them; not with --watch")
     options = parser.parse_args()
     uvloop.install()
     if options.watch:
         gc.disable()  # a floor has no pauses of its own
         asyncio.run(bind_as_they_come(options.kubeconfig))
     else:
-        asyncio.run(_serve(options.kubeconfig, events=options.events))
+        asyncio.run(_serve(options.kubeconfig, events=options.events, see_bound=options.see_bound))
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@
 
 Both get the same client qps and burst, high enough not to affect the result. Ratios are computed within a round, since
 a machine's speed drifts; their median is printed with the lowest and the highest. With `--bare` a client that decides
-nothing, but writes the same Events, runs as well, and shows how close kscheduler comes to what the control plane can
-handle.
+nothing, but writes the same Events, runs as well, once without and once with a watch of the pods, and shows how close
+kscheduler comes to what the control plane can handle. `--only-bare` leaves kube-scheduler out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from kscheduler.testing.controlplane import ControlPlane, HarnessError, KubeScheduler
 from kscheduler.testing.controlplane.kscheduler import KScheduler
 from perf.bare_client import NAME as BARE
-from perf.bare_client import BareClient
+from perf.bare_client import SEEING, BareClient
 from perf.control_plane_run import Load, Peer, Result, measure
 from perf.pairs import OURS, THEIRS, Measure, table
 from perf.pod_shapes import SHAPES
@@ -44,15 +44,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--shape", choices=SHAPES, default="basic", help="what the pods ask for")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--qps", type=int, default=10_000, help="client qps and burst of both (default 10000)")
-    parser.add_argument("--bare", action="store_true", help="run a client that decides nothing, too")
+    parser.add_argument("--bare", action="store_true", help="run clients that decide nothing, too")
+    parser.add_argument("--only-bare", action="store_true", help="run them in place of kube-scheduler")
     parser.add_argument("--output", type=Path, help="write all results as JSON")
     options = parser.parse_args(argv)
     starts: dict[str, Callable[[ControlPlane], Peer]] = {
         OURS: lambda plane: KScheduler(plane, qps=options.qps, burst=options.qps),
         THEIRS: lambda plane: KubeScheduler(plane, qps=options.qps, burst=options.qps),
     }
-    if options.bare:
+    if options.only_bare:
+        del starts[THEIRS]
+    if options.bare or options.only_bare:
         starts[BARE] = partial(BareClient, events=True)
+        starts[SEEING] = partial(BareClient, events=True, see_bound=True)
     rounds: list[dict[str, Result]] = []
     try:
         for number in range(options.rounds):
@@ -61,9 +65,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"perf: error: {error}; {len(rounds)} of {options.rounds} rounds are complete", file=sys.stderr)
     if rounds:
         title = f"{options.nodes} nodes, {options.pods} {options.shape} pods, qps and burst {options.qps}"
-        print(table(rounds, MEASURES, f"{title}; median of {len(rounds)} interleaved rounds"))
-        if options.bare:
-            print(_room_used(rounds))
+        title += f"; median of {len(rounds)} interleaved rounds"
+        print(table(rounds, MEASURES, title) if THEIRS in starts else title)
+        for bare in [name for name in (BARE, SEEING) if name in starts]:
+            print(_room_used(rounds, bare))
     if options.output:
         document = {"partial": len(rounds) < options.rounds, "rounds": [_plain(entry) for entry in rounds]}
         options.output.write_text(json.dumps(document, indent=1))
@@ -72,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for entry in rounds
         for name, result in entry.items()
         for problem in result.problems
-        if name != BARE  # which knows no capacity and writes no Events
+        if name not in (BARE, SEEING)  # which knows no capacity and writes no Events
     ]
     for problem in wrong[:10]:
         print(f"perf: error: {problem}", file=sys.stderr)
@@ -93,12 +98,12 @@ def _round(number: int, starts: dict[str, Callable[[ControlPlane], Peer]], load:
     return results
 
 
-def _room_used(rounds: Sequence[dict[str, Result]]) -> str:
-    """kscheduler's rate as a share of the bare client's."""
-    shares = [entry[OURS].pods_per_s / entry[BARE].pods_per_s for entry in rounds]
-    bare = statistics.median(entry[BARE].pods_per_s for entry in rounds)
+def _room_used(rounds: Sequence[dict[str, Result]], bare: str) -> str:
+    """kscheduler's rate as a share of that of a client that decides nothing."""
+    shares = [entry[OURS].pods_per_s / entry[bare].pods_per_s for entry in rounds]
+    rate = statistics.median(entry[bare].pods_per_s for entry in rounds)
     spread = f"{statistics.median(shares):.2f} ({min(shares):.2f} .. {max(shares):.2f})"
-    return f"a bare client binds {bare:.0f} pods/s; kscheduler binds {spread} of that"
+    return f"a {bare} binds {rate:.0f} pods/s; kscheduler binds {spread} of that"
 
 
 def _plain(entry: dict[str, Result]) -> dict[str, dict[str, object]]:
