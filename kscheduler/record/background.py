@@ -129,7 +129,7 @@ class BackgroundWriter:
             step = self._work.get()
             try:
                 goes_on = step()
-            except ConfigError as error:
+            except (ConfigError, OSError) as error:  # an OSError is of the directory, when an old file is removed
                 self.failure = str(error)
                 goes_on = step != self._close
 

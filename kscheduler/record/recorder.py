@@ -151,10 +151,10 @@ class Recorder:
         writer, self._writer = self._writer, None
         if writer is None:
             return
-        if self._failure is None:
-            writer.write(End(self._at))
         try:
-            writer.close()
+            with writer:
+                if self._failure is None:
+                    writer.write(End(self._at))
         except ConfigError:
             if self._failure is None:
                 raise

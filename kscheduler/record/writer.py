@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
@@ -36,6 +38,7 @@ class RecordWriter:
         self._compressor = self._zstandard.ZstdCompressor(level=level).compressobj()
         self._digest = hashlib.sha256()
         self._is_marked = True
+        self._has_failed = False  # then nothing is added, or a reader would find a gap where it expects the next line
         self.bytes = 0  # size of the file so far
         self.flushed = 0  # of these, how many are in the file for certain and end a block that a reader can decompress
 
@@ -67,7 +70,7 @@ class RecordWriter:
         self.write(Mark(self._digest.hexdigest()))
         self._is_marked = True
         self._put(self._compressor.flush(self._zstandard.COMPRESSOBJ_FLUSH_BLOCK))
-        self._file.flush()
+        self._on_disk(self._file.flush)
         self.flushed = self.bytes
 
     @property
@@ -75,19 +78,29 @@ class RecordWriter:
         return self._file.closed
 
     def close(self) -> None:
-        """Write buffered entries, and close the file even if that fails. Raises ConfigError."""
+        """Write buffered entries, and close the file even if that fails. Raises ConfigError.
+
+        After a failed write it only closes the file.
+        """
         if self._file.closed:
             return
         try:
-            self.flush()
-            self._put(self._compressor.flush(self._zstandard.COMPRESSOBJ_FLUSH_FINISH))
+            if not self._has_failed:
+                self.flush()
+                self._put(self._compressor.flush(self._zstandard.COMPRESSOBJ_FLUSH_FINISH))
+                self._on_disk(self._file.flush)
+                self.flushed = self.bytes
         finally:
-            self._file.close()
-        self.flushed = self.bytes
+            with contextlib.suppress(OSError):  # it tries once more to write what could not be written
+                self._file.close()
 
     def _put(self, content: bytes) -> None:
-        try:
-            self._file.write(content)
-        except OSError as error:
-            raise ConfigError(f"{self.path}: cannot be written: {error.strerror}") from error
+        self._on_disk(lambda: self._file.write(content))
         self.bytes += len(content)
+
+    def _on_disk(self, write: Callable[[], object]) -> None:
+        try:
+            write()
+        except OSError as error:
+            self._has_failed = True
+            raise ConfigError(f"{self.path}: cannot be written: {error.strerror}") from error

@@ -12,8 +12,19 @@ from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.record.entries import Change, Readable, Synced
 from kscheduler.record.reader import RecordReader
 from kscheduler.record.recorder import Recorder, RecorderOptions
+from kscheduler.record.writer import LEVEL, RecordWriter
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
+
+
+class OnFullDisk(RecordWriter):
+    """Creates its file, and then finds no space for anything in it."""
+
+    def __init__(self, path: Path, *, level: int = LEVEL) -> None:
+        super().__init__(path, level=level)
+        self._file.close()
+        self._file = Path("/dev/full").open("wb")  # noqa: SIM115 (closed as the file would be)
+
 
 Play = Callable[[Cluster], Coroutine[Any, Any, None]]
 
@@ -27,14 +38,15 @@ def record(options: RecorderOptions, prepare: Callable[[Cluster], object], play:
         prepare(cluster)
         recorder = Recorder(cluster.client(), clock, random.Random(1), options)
         begun = asyncio.Event()
-        recording = asyncio.ensure_future(recorder.run(begun.set))
+        recording, beginning = asyncio.ensure_future(recorder.run(begun.set)), asyncio.ensure_future(begun.wait())
         try:
-            await begun.wait()
-            await play(cluster)
-            recorder.stop()
+            await asyncio.wait({recording, beginning}, return_when=asyncio.FIRST_COMPLETED)
+            if beginning.done():
+                await play(cluster)
+                recorder.stop()
             await recording
         finally:
-            await cancel_and_wait(recording)
+            await cancel_and_wait(recording, beginning)
         return recorder
 
     return run_virtual(recorded())

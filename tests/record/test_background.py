@@ -13,6 +13,7 @@ from kscheduler.record.background import BackgroundWriter
 from kscheduler.record.entries import Change, End, Header, Synced
 from kscheduler.record.reader import RecordReader
 from kscheduler.record.writer import RecordWriter
+from tests.record.recording import OnFullDisk
 
 
 def begun(path: Path) -> BackgroundWriter:
@@ -55,6 +56,18 @@ def test_a_full_disk_ends_the_record_and_is_reported(tmp_path: Path, monkeypatch
 
     writer = begun(tmp_path / "run.zst")
     monkeypatch.setattr(RecordWriter, "_put", refuse)
+    writer.flush()
+    writer.settle()
+    writer.write(change(1))
+    writer.close()
+    assert "No space left on device" in writer.failure
+
+
+def test_a_disk_that_is_full_at_a_flush_ends_the_record_and_nobody_waits_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background, "RecordWriter", OnFullDisk)
+    writer = begun(tmp_path / "run.zst")
     writer.flush()
     writer.settle()
     writer.write(change(1))

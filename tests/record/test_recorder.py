@@ -13,12 +13,13 @@ from kscheduler.api.pod_groups import CoschedulingPodGroup, PodGroup
 from kscheduler.api.share_queues import KaiQueueObject, QueueObject, QueueSpec
 from kscheduler.errors import ConfigError
 from kscheduler.input.decoding import json_decoder
+from kscheduler.record import recorder
 from kscheduler.record.entries import Change
 from kscheduler.record.reader import RecordReader
 from kscheduler.record.recorder import RecorderOptions
 from kscheduler.record.writer import RecordWriter
 from kscheduler.simulator.cluster import Cluster
-from tests.record.recording import entries_of, record
+from tests.record.recording import OnFullDisk, entries_of, record
 from tests.simulator.first_fit import make_node
 from tests.simulator.objects import binding, make_pod
 
@@ -116,8 +117,8 @@ def test_files_are_numbered_on_though_the_first_are_removed(tmp_path: Path) -> N
             cluster.create_pod(make_pod(f"p{number}"))
             await asyncio.sleep(1.0)
 
-    recorder = record(RecorderOptions(tmp_path / "run.zst", part_bytes=1, keep_parts=1), nothing, play)
-    (last,) = recorder.parts
+    ended = record(RecorderOptions(tmp_path / "run.zst", part_bytes=1, keep_parts=1), nothing, play)
+    (last,) = ended.parts
     number = RecordReader(last).header.part
     assert number > 3
     assert last == tmp_path / f"run.{number}.zst"
@@ -141,6 +142,14 @@ def test_a_full_disk_ends_the_recording_with_an_error(tmp_path: Path, monkeypatc
 
     with pytest.raises(ConfigError, match="No space left on device"):
         record(RecorderOptions(tmp_path / "run.zst"), nothing, play)
+
+
+def test_a_disk_without_any_space_ends_the_recording_with_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "RecordWriter", OnFullDisk)
+    with pytest.raises(ConfigError, match=r"run\.zst: cannot be written: No space left on device"):
+        record(RecorderOptions(tmp_path / "run.zst"), nothing, rest)
 
 
 def test_an_object_is_read_as_it_was_recorded(tmp_path: Path) -> None:
