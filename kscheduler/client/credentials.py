@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _HEADER = re.compile(r"[\t -~]*")  # Go's client takes more, but a token is ASCII (RFC 6750, 2.1)
+_SCHEME = "Bearer"  # before a token
 REFRESH_PERIOD_S = 60.0  # client-go reads token files again after a minute
 REFRESH_TIMEOUT_S = 30.0  # an exec plugin or an OIDC issuer that takes longer counts as unreachable
 
@@ -251,11 +252,13 @@ async def _load(loader: Any, configuration: Any, checked: Kubeconfig) -> None:
 
 
 def _header_of(configuration: Any, where: str) -> str:
-    """Return the Authorization header. Raises ConfigError for a token with line breaks."""
+    """Return the Authorization header. Raises ConfigError for a token with line breaks, or of nothing but space."""
     # A token file usually ends with a newline, which no header may hold.
     header = str(configuration.api_key.get("BearerToken") or "").strip()
     if not _HEADER.fullmatch(header):
         raise ConfigError(f"{where}: the token holds a line end or another character that no token has")
+    if header == _SCHEME:  # a file that is being written; without a token the apiserver would take us for anybody
+        raise ConfigError(f"{where}: expected a token, got nothing but space")
     return header
 
 

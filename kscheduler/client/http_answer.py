@@ -132,7 +132,7 @@ def _join_chunks(buffer: bytes, at: int) -> tuple[bytes, int] | None:
         if line_end < 0:
             return None
         try:
-            size = int(buffer[at:line_end].partition(b";")[0], 16)
+            size = size_of_chunk(buffer[at:line_end])
         except ValueError as error:
             raise BadAnswer(f"a chunk of size {buffer[at:line_end][:20]!r}") from error
         at = line_end + 2
@@ -142,6 +142,14 @@ def _join_chunks(buffer: bytes, at: int) -> tuple[bytes, int] | None:
             return None
         parts.append(buffer[at : at + size])
         at += size + 2
+
+
+def size_of_chunk(line: bytes) -> int:
+    """Return the size in the line before a chunk, which may have extensions. Raises ValueError."""
+    size = int(line.partition(b";")[0], 16)
+    if size < 0:  # a reader would go back, perhaps for ever
+        raise ValueError("a chunk is not shorter than nothing")
+    return size
 
 
 def _skip_trailers(buffer: bytes, at: int, parts: list[bytes]) -> tuple[bytes, int] | None:

@@ -13,6 +13,7 @@ from kscheduler.client.http_answer import (
     AnswerReader,
     BadAnswer,
     read_head,
+    size_of_chunk,
 )
 
 MAX_LINE_BYTES = 1 << 26  # etcd takes no object of more than a few megabytes
@@ -62,7 +63,7 @@ class LineReader:
                     break
                 digits = data[at:line_end]
                 try:
-                    size = int(digits, 16) if digits.isalnum() else _size_before_extensions(digits)
+                    size = int(digits, 16) if digits.isalnum() else size_of_chunk(digits)
                 except ValueError as error:
                     raise BadAnswer(f"a chunk of size {digits[:20]!r}") from error
                 start, stop = line_end + 2, line_end + 2 + size
@@ -163,11 +164,3 @@ class LineReader:
             self._tail_bytes += len(last)
             if self._tail_bytes > MAX_LINE_BYTES:
                 raise BadAnswer(f"a line of more than {MAX_LINE_BYTES} bytes")
-
-
-def _size_before_extensions(line: bytes) -> int:
-    """Return the size in the line before a chunk. Raises ValueError."""
-    size = int(line.partition(b";")[0], 16)
-    if size < 0:
-        raise ValueError("a chunk is not shorter than nothing")
-    return size

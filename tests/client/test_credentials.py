@@ -168,6 +168,33 @@ async def test_a_token_file_is_read_again_after_a_minute(write: Write, tmp_path:
     assert await credentials.authorization() == "Bearer two"
 
 
+@pytest.mark.parametrize("content", ["", "\n", " \n\n"])
+async def test_a_token_file_that_is_emptied_for_a_moment_leaves_the_old_token_in_use(
+    write: Write, tmp_path: Path, content: str
+) -> None:
+    clock = ManualClock()
+    (tmp_path / "token").write_text("one\n")
+    credentials = await from_kubeconfig(clock, write(kubeconfig(user={"tokenFile": "token"})))
+    (tmp_path / "token").write_text(content)
+    clock.advance(61)
+    assert await credentials.authorization() == "Bearer one"
+    (tmp_path / "token").write_text("two\n")
+    assert await credentials.refused("Bearer one")
+    assert credentials.header == "Bearer two"
+
+
+async def test_a_token_file_that_is_away_for_a_moment_leaves_the_old_token_in_use(write: Write, tmp_path: Path) -> None:
+    clock, path = ManualClock(), tmp_path / "token"
+    path.write_text("one\n")
+    credentials = await from_kubeconfig(clock, write(kubeconfig(user={"tokenFile": "token"})))
+    path.unlink()
+    clock.advance(61)
+    assert await credentials.authorization() == "Bearer one"
+    path.write_text("two\n")
+    clock.advance(11)
+    assert await credentials.authorization() == "Bearer two"
+
+
 @pytest.mark.parametrize("scheme", ["", "https://"])
 def test_a_token_in_the_place_of_the_masters_address_is_not_shown(scheme: str) -> None:
     token = f"eyJhbGciOiJSUzI1NiJ9.{'eyJpc3MiOiJrdWJlcm5ldGVz' * 20}.c2lnbmF0dXJl"

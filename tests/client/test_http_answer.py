@@ -75,6 +75,7 @@ def test_more_than_was_asked_for_makes_the_connection_useless() -> None:
         b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-6\r\nhello\r\n",
         b"HTTP/1.1 200 OK\r\n" + b"x" * 70_000,
     ],
 )
