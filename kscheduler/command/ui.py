@@ -15,6 +15,7 @@ import uvloop
 
 from kscheduler.command.flags import UiOptions
 from kscheduler.errors import ConfigError
+from kscheduler.input.input_files import check_regular
 from kscheduler.record.kinds import BEGINNING_BYTES, is_record
 from kscheduler.ui.documents import Document, DocumentKind, read_document
 from kscheduler.ui.server import PageServer
@@ -38,6 +39,7 @@ def ui(options: UiOptions) -> int:
 
 def _document(path: Path) -> Document:
     try:
+        check_regular(path)
         with path.open("rb") as file:
             beginning = file.read(BEGINNING_BYTES)
     except OSError as error:

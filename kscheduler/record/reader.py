@@ -15,6 +15,7 @@ import msgspec
 
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.input.decoding import json_decoder
+from kscheduler.input.input_files import check_regular
 from kscheduler.record.compression import zstandard
 from kscheduler.record.entries import FORMAT, AnyEntry, End, Header, Mark, Readable
 
@@ -47,6 +48,7 @@ class RecordReader:
         self.path = path
         self.is_cut = False  # the end is missing
         try:
+            check_regular(path)
             file = path.open("rb")
         except OSError as error:
             raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error

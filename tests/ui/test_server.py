@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -162,6 +163,13 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     for path in (tmp_path / "none.json", tmp_path):
         with pytest.raises(ConfigError, match=rf"{re.escape(str(path))}: cannot be read: "):
             ui(UiOptions((str(path),)))
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(ConfigError, match="pipe: cannot be read: expected a regular file, got a pipe"):
+        ui(UiOptions((str(path),)))
 
 
 def test_a_report_of_an_earlier_version_is_accepted(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from kscheduler.errors import ConfigError
+from kscheduler.input.input_files import check_regular
 from kscheduler.record.entries import Header, Readable
 from kscheduler.record.kinds import BEGINNING_BYTES, ZIP, is_msgpack_map
 from kscheduler.record.reader import RecordReader
@@ -28,6 +29,7 @@ class AnyRecord(Protocol):
 def open_record(path: Path) -> AnyRecord:
     """Open a record or a file of another program. Raises ConfigError, naming the file, if it is neither."""
     try:
+        check_regular(path)
         with path.open("rb") as file:
             first = file.read(BEGINNING_BYTES)
     except OSError as error:

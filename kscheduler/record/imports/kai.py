@@ -6,7 +6,9 @@ and bind requests of KAI are left out.
 
 from __future__ import annotations
 
+import lzma
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,9 @@ class _Snapshot(msgspec.Struct, frozen=True, rename="camel"):
 
 _decode = json_decoder(_Snapshot)
 
+# What reading a zip file raises, with the errors of the libraries that decompress.
+_DAMAGED = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, zlib.error, lzma.LZMAError)
+
 
 class KaiSnapshot:
     """One snapshot; an `AnyRecord` in which everything is there from the start."""
@@ -65,7 +70,7 @@ class KaiSnapshot:
             raise ConfigError(f"{self.path}: expected {FILE} in a snapshot of KAI-Scheduler, there is none") from None
         except DecodeError as error:
             raise ConfigError(f"{self.path}: {FILE}: expected a snapshot of KAI-Scheduler: {error}") from None
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError) as error:
+        except _DAMAGED as error:
             raise ConfigError(f"{self.path}: expected a snapshot of KAI-Scheduler: {error}") from None
 
     def __iter__(self) -> Iterator[Readable]:

@@ -121,15 +121,15 @@ class SimKubeTrace:
             yield change_of(at, PODS, "DELETED", pods.pop())
 
     def _pod(self, where: str, document: dict[str, Any], template: dict[str, Any]) -> APIObject:
-        owner = document.get("metadata") or {}
-        metadata = dict(template.get("metadata") or {})
+        owner = _metadata(document)
+        metadata = dict(_metadata(template))
         name = f"{owner.get('name', 'pod')}-{self._number}"
         metadata |= {"name": name, "namespace": owner.get("namespace", "default"), "uid": f"simkube-{self._number}"}
         return read_object(where, PODS, {**template, "metadata": metadata})
 
     def _delete(self, at: float, document: dict[str, Any]) -> Iterator[Change]:
         resource = kind_of(document)
-        metadata = document.get("metadata") or {}
+        metadata = _metadata(document)
         if resource is not None:
             name, namespace = metadata.get("name", ""), metadata.get("namespace", "")
             known = self._known.pop((resource.plural, f"{namespace}/{name}" if resource.namespaced else name), None)
@@ -186,8 +186,14 @@ def _gvk(document: Mapping[str, Any]) -> str:
     return f"{document.get('apiVersion', '')}.{document.get('kind', '')}"
 
 
+def _metadata(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an object's metadata; nothing if it has none, or something else in its place."""
+    found = document.get("metadata")
+    return found if isinstance(found, dict) else {}
+
+
 def _owner(document: Mapping[str, Any]) -> str:
-    metadata = document.get("metadata") or {}
+    metadata = _metadata(document)
     return f"{_gvk(document)} {metadata.get('namespace', '')}/{metadata.get('name', '')}"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -21,7 +21,7 @@ from kscheduler.record.reader import MAX_LINE_BYTES
 
 
 class _Line(msgspec.Struct, frozen=True):
-    time: datetime.datetime
+    time: Annotated[datetime.datetime, msgspec.Meta(tz=True)]  # others may lie before the first year
     event: Literal["Add", "Update", "Delete"]
     resource: dict[str, Any]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -223,6 +224,33 @@ def test_a_damaged_zip_file_is_refused(tmp_path: Path) -> None:
     path = kai(tmp_path / "a.zip")
     path.write_bytes(path.read_bytes()[:-30])
     assert refusal(path).startswith("expected a snapshot of KAI-Scheduler: ")
+
+
+def test_a_zip_file_whose_content_is_damaged_is_refused(tmp_path: Path) -> None:
+    path = kai(tmp_path / "a.zip")
+    content = path.read_bytes()
+    begin = content.index(b"snapshot.json") + len(b"snapshot.json")
+    path.write_bytes(content[:begin] + b"\xff" * 20 + content[begin + 20 :])
+    assert refusal(path).startswith("expected a snapshot of KAI-Scheduler: ")
+
+
+@pytest.mark.parametrize("metadata", ["text", 5, ["list"], None])
+def test_metadata_of_a_wrong_type_in_a_trace_counts_as_none(tmp_path: Path, metadata: object) -> None:
+    odd = deployment(1) | {"metadata": metadata}
+    odd["spec"]["template"]["metadata"] = metadata
+    path = simkube(tmp_path / "t", events=[{"ts": 1, "applied_objs": [odd], "deleted_objs": [odd]}])
+    assert changes(path) == ["0 ADDED pods pod-1", "0 DELETED pods pod-1"]
+
+
+def test_a_time_without_a_zone_is_named_with_its_line(tmp_path: Path) -> None:
+    path = simulator_lines(tmp_path / "l", lambda text: text.replace(b"2024-05-01T10:00:01.5Z", b"0001-01-01T00:00:00"))
+    assert refusal(path).startswith("line 3: expected a line of kube-scheduler-simulator's recorder: ")
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    assert refusal(path) == "cannot be read: expected a regular file, got a pipe"
 
 
 def test_a_file_of_no_known_kind_is_refused_as_a_record(tmp_path: Path) -> None:
