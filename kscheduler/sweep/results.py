@@ -7,6 +7,7 @@ write; a last line that a killed process left incomplete is dropped, and its run
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from collections.abc import Iterable
@@ -97,6 +98,9 @@ class Results:
         except BlockingIOError:
             self._unlock()
             raise ConfigError(f"{self.directory}: another sweep is writing its results here") from None
+        except OSError as error:  # of the lock, on some network file systems, or of a line that is cut off
+            self._unlock()
+            raise ConfigError(f"{self.directory}: cannot be written: {error.strerror}") from error
         except BaseException:
             self._unlock()
             raise
@@ -193,6 +197,8 @@ class Results:
                 os.fsync(file.fileno())
             os.replace(new, path)
         except OSError as error:
+            with contextlib.suppress(OSError):
+                new.unlink()
             raise ConfigError(f"{path}: cannot be written: {error.strerror}") from error
 
     def _unlock(self) -> None:

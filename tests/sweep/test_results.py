@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
 from kscheduler.errors import ConfigError
 from kscheduler.sweep.metrics import Timing
-from kscheduler.sweep.results import RESULTS, Finished, PlanFile, Result, Results
+from kscheduler.sweep.results import PLAN, RESULTS, Finished, PlanFile, Result, Results
 from tests.sweep.grids import finished, run
 
 
@@ -62,6 +64,25 @@ def test_two_sweeps_cannot_write_into_one_directory(tmp_path: Path) -> None:
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="cannot be written"), Results(str(tmp_path / "file" / "out")):
+        pass
+
+
+def test_a_file_that_cannot_be_replaced_is_named_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    (tmp_path / PLAN).mkdir()
+    with (
+        Results(str(tmp_path)) as results,
+        pytest.raises(ConfigError, match=r"plan\.json: cannot be written: Is a directory"),
+    ):
+        results.write_plan(PlanFile("1", ["placed"], "a", [run(1)]))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", PLAN]
+
+
+def test_a_directory_that_cannot_be_locked_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    with pytest.raises(ConfigError, match="cannot be written: No locks available"), Results(str(tmp_path)):
         pass
 
 
