@@ -15,8 +15,8 @@ INTRODUCTION = """\
 # Command line
 
 Every command prints its flags with `--help`. Exit codes: 0 done, 1 a failure at run time, 2 wrong flags or
-configuration. `kubectl kscheduler COMMAND` runs the same commands, if `kubectl-kscheduler` is on `PATH`; it adds
-`drain`, `queue` and `nodes`.
+configuration, 130 interrupted by Ctrl-C. `kubectl kscheduler COMMAND` runs the same commands, if
+`kubectl-kscheduler` is on `PATH`; it adds `drain`, `queue` and `nodes`.
 
 This page is made from the program's own argument parsers.
 """

@@ -42,7 +42,7 @@ def page() -> str:
                 lines += [".TP", rf"\fB{_text(cli.names(action))}\fR", _text(cli.help_text(action)) or r"\&"]
     lines += [
         ".SH EXIT STATUS",
-        "0 done, 1 a failure at run time, 2 wrong flags or configuration.",
+        "0 done, 1 a failure at run time, 2 wrong flags or configuration, 130 interrupted by Ctrl-C.",
         ".SH SEE ALSO",
         ".BR kubectl (1)",
     ]

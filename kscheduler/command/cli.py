@@ -1,11 +1,13 @@
 """The `kscheduler` command: selects the subcommand, and implements the small ones.
 
 Exit codes: 0 done, 1 a failure at run time (such as a lost Lease or an unreachable apiserver), 2 wrong flags or
-configuration. The code of a subcommand is imported only when it is chosen, so that each starts fast.
+configuration, 130 interrupted by Ctrl-C. The code of a subcommand is imported only when it is chosen, so that each
+starts fast.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import platform
@@ -41,19 +43,49 @@ from kscheduler.observability import logs
 
 Command = Callable[[], int]
 
+EXIT_INTERRUPTED = 130
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the `kscheduler` command and return its exit code."""
-    try:
+
+    def chosen() -> int:
         with memory.no_collections():  # imports make many lasting objects, and hardly any garbage
             command = prepare(argv)
         return command()
-    except KSchedulerError as error:
-        return report(error)
+
+    return exit_code_of(chosen)
+
+
+def exit_code_of(command: Command) -> int:
+    """Run a command and return its exit code. An error, Ctrl-C and a full disk are a line on stderr each."""
+    code = 0
+    try:
+        try:
+            code = command()
+        except KSchedulerError as error:
+            code = report(error)
+        except KeyboardInterrupt:
+            code = EXIT_INTERRUPTED
+            print("kscheduler: interrupted", file=sys.stderr)
+        finally:
+            if sys.stdout is not None:  # it is None if the caller closed it
+                sys.stdout.flush()  # the interpreter's own flush at its end would print a traceback
     except BrokenPipeError:
-        # The reader closed the pipe: nothing more can be written.
+        _discard_output()  # the reader closed the pipe: nothing more can be written
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        _discard_output()
+        code = report(KSchedulerError(f"cannot write {error.filename or 'the output'}: {error.strerror}"))
+    return code
+
+
+def _discard_output() -> None:
+    """Drop what could not be written to stdout, so that the interpreter does not try it again at its end."""
+    if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
 
 def prepare(argv: Sequence[str] | None) -> Command:

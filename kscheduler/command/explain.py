@@ -34,7 +34,7 @@ def explain(options: ExplainOptions, clock: Clock) -> str:
         if options.output == "json":
             return json.dumps(document, indent=2) + "\n"
         return gangs_text(document) if is_gang else explanation_text(document)
-    except (DecodeError, KeyError, TypeError) as error:
+    except (DecodeError, KeyError, TypeError, AttributeError) as error:
         text = endpoint.hidden(answer)[:200]
         raise APIError(f"{endpoint.shown}: expected an explanation, got {text!r}") from error
 

@@ -13,11 +13,10 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kscheduler.command.cli import SystemClock
+from kscheduler.command.cli import SystemClock, exit_code_of
 from kscheduler.command.cli import main as run_command
-from kscheduler.command.flags import report
 from kscheduler.command.live_views import VIEWS, view_text
-from kscheduler.errors import ConfigError, KSchedulerError
+from kscheduler.errors import ConfigError
 from kscheduler.observability import logs
 
 RECORD_FOR = "1s"
@@ -27,13 +26,14 @@ def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] 
     """Run a command, given without `kubectl kscheduler` before it, and return its exit code."""
     arguments = sys.argv[1:] if argv is None else list(argv)
     if arguments[:1] and arguments[0] in VIEWS:
-        return _show(arguments[0], arguments[1:])
-    if arguments[:1] != ["drain"]:
-        return run(arguments)
-    try:
-        nodes, others, kubeconfig = _drained(arguments[1:])
-    except ConfigError as error:
-        return report(error)
+        return exit_code_of(lambda: _show(arguments[0], arguments[1:]))
+    if arguments[:1] == ["drain"]:
+        return exit_code_of(lambda: _drain(arguments[1:], run))
+    return run(arguments)
+
+
+def _drain(arguments: Sequence[str], run: Callable[[Sequence[str]], int]) -> int:
+    nodes, others, kubeconfig = _drained(arguments)
     with tempfile.TemporaryDirectory() as folder:
         record = str(Path(folder) / "cluster.zst")
         where = ["--kubeconfig", kubeconfig] if kubeconfig else []
@@ -44,10 +44,7 @@ def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] 
 
 def _show(view: str, arguments: Sequence[str]) -> int:
     logs.configure(verbosity=logs.QUIET)
-    try:
-        print(view_text(view, arguments, SystemClock()), end="")
-    except KSchedulerError as error:
-        return report(error)
+    print(view_text(view, arguments, SystemClock()), end="")
     return 0
 
 

@@ -81,7 +81,7 @@ def view_text(view: str, arguments: Sequence[str], clock: Clock) -> str:
         raise Forbidden(
             f"{error}. The page's user needs `get` on /ui/*, see the ClusterRole kscheduler-ui-viewer"
         ) from None
-    except (DecodeError, KeyError, TypeError, ValueError) as error:
+    except (DecodeError, KeyError, TypeError, AttributeError, ValueError) as error:
         raise APIError(f"{endpoint.shown}: expected a view of the live page: {error}") from error
 
 

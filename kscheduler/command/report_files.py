@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -19,9 +20,13 @@ def check_writable(path: str) -> None:
 
 
 def save(path: str, content: bytes) -> None:
-    """Write a report, and name the file on stderr. Raises ConfigError if that fails."""
+    """Write a report, and name the file on stderr. Raises ConfigError if that fails, and leaves no half of it."""
+    target = Path(path)
     try:
-        Path(path).write_bytes(content)
+        target.write_bytes(content)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            if target.is_file() and not target.is_symlink():
+                target.unlink()
         raise ConfigError(f"{path}: cannot be written: {error.strerror or error}") from error
     print(f"wrote {path} ({len(content) / 1024:,.0f} KiB)", file=sys.stderr)

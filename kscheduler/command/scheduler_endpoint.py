@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import re
 import ssl
 import urllib.error
 import urllib.parse
@@ -37,6 +38,7 @@ from kscheduler.input.redaction import SecretURL, hide_parts
 
 TIMEOUT_S = 10.0
 MAX_TOKEN_BYTES = 1 << 16
+_TOKEN = re.compile(r"[!-~]+")  # what a header can carry; a token has still fewer characters (RFC 6750, 2.1)
 MAX_ANSWER = 64 * 1024 * 1024
 
 
@@ -117,8 +119,7 @@ class SchedulerEndpoint:
             response = opener.open(request, timeout=TIMEOUT_S)
         except urllib.error.HTTPError as error:
             with error:
-                message = self.hidden(_message_of(error.read(MAX_ANSWER)))
-                raise self._refusal(path.partition("?")[0], error.code, message) from None
+                raise self._refusal(path.partition("?")[0], error.code, self._message_of(error)) from None
         except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
             failed = self.no_answer(error)
             raise Unreachable(f"{failed}. {_way_to_the_leader(self._options, self._clock)}") from None
@@ -132,6 +133,12 @@ class SchedulerEndpoint:
     def hidden(self, text: str) -> str:
         """Return a message from the server or a library, with the token and the secrets of the URL redacted."""
         return SecretURL(self._options.server).hide_in(hide_parts(text, [self._token]))
+
+    def _message_of(self, refusal: urllib.error.HTTPError) -> str:
+        try:
+            return self.hidden(_message_of(refusal.read(MAX_ANSWER)))
+        except (http.client.HTTPException, OSError) as error:  # the connection broke behind the status
+            return f"refused without a message: {self.hidden(str(error))}"
 
     def _refusal(self, path: str, status: int, message: str) -> APIError:
         server = self.shown
@@ -196,9 +203,15 @@ async def _holder(kubeconfig: str, namespace: str, name: str, clock: Clock) -> s
 def _token(options: EndpointOptions, clock: Clock) -> str:
     if options.token_file:
         try:
-            return read_input(options.token_file, MAX_TOKEN_BYTES).decode().strip()
+            token = read_input(options.token_file, MAX_TOKEN_BYTES).decode().strip()
         except (OSError, ValueError) as error:
             raise ConfigError(f"--token-file {options.token_file}: cannot be read: {error}") from error
+        if not _TOKEN.fullmatch(token):
+            raise ConfigError(
+                f"--token-file {options.token_file}: expected a token, got nothing, or a text with a line end or "
+                "another character that no token has"
+            )
+        return token
     if options.kubeconfig:
         return asyncio.run(_kubeconfig_token(options.kubeconfig, clock))
     return ""

@@ -138,11 +138,12 @@ def _configuration_name(arguments: SimulateArguments) -> str:
 
 
 def _write(arguments: SimulateArguments, report: Report, outcome: Outcome) -> None:
-    if not arguments.quiet:
-        print(to_text(report), end="")
+    # Files first: whoever reads the text may close the pipe.
     if arguments.output is not None:
         save(arguments.output, to_json(report))
     if arguments.html is not None:
         save(arguments.html, to_html(to_compact_json(report)))
     if arguments.placements is not None:
         save(arguments.placements, to_csv(outcome))
+    if not arguments.quiet:
+        print(to_text(report), end="")

@@ -247,6 +247,38 @@ def test_a_configuration_that_cannot_be_written_is_an_error_in_one_line(
 # --- version and grammar ------------------------------------------------------------------------------------------
 
 
+def version_into(stdout: int) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "kscheduler", "version"]
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
+
+
+def test_output_for_which_there_is_no_space_is_an_error_in_one_line() -> None:
+    with Path("/dev/full").open("wb") as full:
+        ended = version_into(full.fileno())
+    assert ended.returncode == 1
+    assert ended.stderr == "kscheduler: error: cannot write the output: No space left on device\n"
+
+
+def test_a_pipe_that_nobody_reads_ends_the_program_quietly() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        ended = version_into(writing)
+    finally:
+        os.close(writing)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_an_interrupted_command_ends_with_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kscheduler.command.cli.version", interrupted)
+    assert answer_of(capsys, "version") == (130, "", "kscheduler: interrupted\n")
+
+
 def test_version_as_text_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = answer_of(capsys, "version")
     assert code == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -131,6 +132,31 @@ def test_nobody_listening_is_told_with_the_way_to_the_leader(capsys: pytest.Capt
     assert (code, out) == (1, "")
     assert "Is a scheduler listening there?" in err
     assert "port-forward" in err
+
+
+def test_a_refusal_that_breaks_off_is_one_line(token: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection:
+            connection.recv(65_536)
+            connection.sendall(b"HTTP/1.1 500 Oh\r\nTransfer-Encoding: chunked\r\n\r\nno size\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=refuse, args=(listening,))
+        thread.start()
+        code, out, err = answer_of(capsys, "web", "--server", f"http://127.0.0.1:{listening.getsockname()[1]}", token)
+        thread.join()
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "refused without a message" in err
+
+
+@pytest.mark.parametrize("text", ["", "\n", "two\nlines", "caf\u00e9"])
+def test_a_file_with_no_token_in_it_is_named(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "token"
+    path.write_text(text)
+    code, out, err = answer_of(capsys, "web", f"--token-file={path}")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"--token-file {path}: expected a token, got nothing, or a text with" in err
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused_unless_told_otherwise(

@@ -67,6 +67,10 @@ async def nonsense(request: web.Request) -> web.Response:
     return web.Response(text="event: queue\ndata: {]\n\n")
 
 
+async def another_shape(request: web.Request) -> web.Response:
+    return web.Response(text=event("queue", {**QUEUE, "counts": [1, 2]}))
+
+
 @pytest.fixture
 def token(tmp_path: Path) -> str:
     (tmp_path / "token").write_text("good")
@@ -138,6 +142,7 @@ def test_a_user_without_the_right_learns_which_one(serving: Serving, capsys: pyt
         ({}, "expected the live page, which `kscheduler run --ui` serves"),
         ({"/ui/api/stream": ended}, "This scheduler is stopping."),
         ({"/ui/api/stream": nonsense}, "expected a view of the live page"),
+        ({"/ui/api/stream": another_shape}, "expected a view of the live page"),
         ({"/ui/api/stream": stream, "/ui/api/node": nonsense}, ""),
     ],
     indirect=["serving"],

@@ -164,6 +164,40 @@ def test_where_each_pod_went_is_written_as_a_table(tmp_path: Path) -> None:
     assert rows["default/fits"]["reason"] == ""
 
 
+class ClosedPipe(io.StringIO):
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+def test_reports_are_written_though_nobody_reads_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = tmp_path / "report.json"
+    monkeypatch.setattr(sys, "stdout", ClosedPipe())
+    with pytest.raises(BrokenPipeError):
+        simulate(namespace("--nodes", "1", "--pods", "1", "--output", str(output)))
+    assert json.loads(output.read_bytes())["pods"]["placed"] == 1
+
+
+# A limit on the size of files stands for a full disk.
+SMALL_DISK = """
+import resource, sys
+from kscheduler.command.cli import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_report_for_which_there_is_no_space_is_named_and_no_half_of_it_is_left(tmp_path: Path) -> None:
+    output = tmp_path / "report.json"
+    arguments = ["simulate", "--nodes", "1", "--pods", "1", "--quiet", "--output", str(output)]
+    ended = subprocess.run(
+        [sys.executable, "-c", SMALL_DISK, *arguments], capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )  # fmt: skip
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == f"kscheduler: error: {output}: cannot be written: File too large\n"
+    assert not output.exists()
+
+
 def test_a_table_that_cannot_be_written_is_refused_before_the_run(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="expected a file to write"):
         simulate(namespace("--nodes", "1", "--pods", "1", "--quiet", "--placements", str(tmp_path)))
