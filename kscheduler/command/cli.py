@@ -7,13 +7,14 @@ starts fast.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from kscheduler import __version__
@@ -55,7 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             command = prepare(argv)
         return command()
 
-    return exit_code_of(chosen)
+    with _errors_kept_from_stdout():
+        return exit_code_of(chosen)
 
 
 def exit_code_of(command: Command) -> int:
@@ -78,8 +80,20 @@ def exit_code_of(command: Command) -> int:
         if error.errno not in _FULL:
             raise
         _discard_output()
-        code = report(KSchedulerError(f"cannot write {error.filename or 'the output'}: {error.strerror}"))
+        code = 1
+        with contextlib.suppress(OSError):  # it may be stderr that has no space
+            report(KSchedulerError(f"cannot write {error.filename or 'the output'}: {error.strerror}"))
     return code
+
+
+@contextlib.contextmanager
+def _errors_kept_from_stdout() -> Iterator[None]:
+    """Drop what is written to stderr if the caller closed it; `print` would write it to stdout instead."""
+    if sys.stderr is not None:
+        yield
+        return
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
+        yield
 
 
 def _discard_output() -> None:

@@ -269,6 +269,21 @@ def test_a_pipe_that_nobody_reads_ends_the_program_quietly() -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+def test_errors_for_which_there_is_no_space_leave_the_exit_code() -> None:
+    command = [sys.executable, "-m", "kscheduler", "config", "validate", "missing"]
+    with Path("/dev/full").open("wb") as full:
+        assert subprocess.run(command, stderr=full.fileno(), check=False).returncode == 1
+
+
+def test_a_closed_stderr_changes_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["simulate", "--nodes", "1", "--pods", "1"]
+    monkeypatch.setattr(sys, "stderr", None)
+    assert main(arguments) == 0
+    assert "placed 1 of 1 pods" in capsys.readouterr().out
+    assert main(["config", "validate", "missing"]) == 2
+    assert capsys.readouterr().out == ""
+
+
 def test_an_interrupted_command_ends_with_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
