@@ -57,6 +57,14 @@ class Resources:
     ephemeral_storage: int = 0
     scalars: Mapping[str, int] = field(default_factory=lambda: _NO_SCALARS, hash=False)  # name -> amount, in name order
 
+    def amount(self, name: str) -> int:
+        """Return the amount of the resource with this name; 0 if there is none of it."""
+        if name == CPU:
+            return self.cpu_milli
+        if name == MEMORY:
+            return self.memory
+        return self.ephemeral_storage if name == EPHEMERAL_STORAGE else self.scalars.get(name, 0)
+
 
 @dataclass(frozen=True, slots=True)
 class PodResources:

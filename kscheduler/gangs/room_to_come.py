@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, Resources
+from kscheduler.api.resources import PODS
 from kscheduler.cache.cache import Cache
 from kscheduler.framework.confinement import Confinement
 from kscheduler.gangs.domains import Domain
@@ -211,12 +211,11 @@ def _slots(
 
     `kept`: pods that have to be left their room there.
     """
-    used = node.requested
-    free = {name: _amount(node.allocatable.resources, name) - _amount(used, name) for name in unit}
+    free = {name: node.free_of(name) for name in unit}
     for pod in kept:
         for name in unit:
-            free[name] -= _amount(pod.resources.total, name)
-    pods, gone, wait = node.allocatable.pods - len(node.pods) - len(kept), 0, Wait()
+            free[name] -= pod.resources.total.amount(name)
+    pods, gone, wait = node.free_of(PODS) - len(kept), 0, Wait()
     while most:
         if pods > 0 and all(free[name] >= amount for name, amount in unit.items()):
             yield _Slot(wait, node.row, gone)
@@ -229,12 +228,4 @@ def _slots(
         end, pod = going[gone]
         wait, gone, pods = wait.with_end(end), gone + 1, pods + 1
         for name in unit:
-            free[name] += _amount(pod.resources.total, name)
-
-
-def _amount(resources: Resources, name: str) -> int:
-    if name == CPU:
-        return resources.cpu_milli
-    if name == MEMORY:
-        return resources.memory
-    return resources.ephemeral_storage if name == EPHEMERAL_STORAGE else resources.scalars.get(name, 0)
+            free[name] += pod.resources.total.amount(name)

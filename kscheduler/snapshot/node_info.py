@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from kscheduler._fast import EPHEMERAL_STORAGE, NodeColumns
 from kscheduler.api.objects import Node
-from kscheduler.api.resources import NodeAllocatable, Resources
+from kscheduler.api.resources import PODS, NodeAllocatable, Resources
 from kscheduler.snapshot.node_classes import NodeClass
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.resource_columns import ResourceColumns
@@ -61,6 +61,13 @@ class NodeInfo:
     def free(self, column: int) -> int:
         """Return allocatable minus requested of the resource in this column; negative when overcommitted."""
         return self._columns.allocatable(self.row, column) - self.requested_of(column)
+
+    def free_of(self, resource: str) -> int:
+        """Return how much of a resource is free, as `free`, or how many more pods may be here, for the name "pods"."""
+        if resource == PODS:
+            return self.allocatable.pods - len(self.pods)
+        column = self._resources.find(resource)
+        return 0 if column is None else self.free(column)
 
     def __repr__(self) -> str:
         return f"NodeInfo({self.name}, row {self.row}, {len(self.pods)} pods)"

@@ -24,6 +24,7 @@ from kscheduler.errors import DecodeError
 from kscheduler.testing import NodeBuilder, PodBuilder, make_node, make_pod
 
 GIB = 2**30
+GPU = "example.com/gpu"
 
 
 def asked(pod: PodBuilder) -> tuple[int, int]:
@@ -36,6 +37,12 @@ def running(spec: PodBuilder, status: dict[str, object], release: Release = RELE
     document = msgspec.to_builtins(spec.obj())
     pod = msgspec.convert({**document, "status": status}, Pod)
     return pod_resources(pod, sums_resizes_apart=release.sums_resizes_apart)
+
+
+def test_an_amount_is_found_by_its_name() -> None:
+    total = pod_resources(make_pod("p").req(cpu="1", memory=5, ephemeral_storage=7, **{GPU: 2}).obj()).total
+    names = ("cpu", "memory", "ephemeral-storage", GPU, "example.com/other")
+    assert [total.amount(name) for name in names] == [1000, 5, 7, 2, 0]
 
 
 @pytest.mark.parametrize(

@@ -161,6 +161,14 @@ def test_a_node_may_be_overcommitted_and_then_has_less_than_nothing_free() -> No
     assert info.free(0) == -2000
 
 
+def test_what_is_free_is_found_by_the_name_of_a_resource() -> None:
+    table = NodeTable()
+    info = table.set_node(a_node(cpu="1", pods=3, **{GPU: "4"}))
+    table.add_pod(info, a_pod("p", cpu="3", **{GPU: "1"}))
+    names = ("cpu", "memory", GPU, "pods", "example.com/unheard-of")
+    assert [info.free_of(name) for name in names] == [-2000, 8 << 30, 3, 2, 0]
+
+
 def test_a_node_that_is_removed_takes_ports_and_images_with_it_and_returns_its_pods() -> None:
     table = NodeTable()
     info = table.set_node(make_node("n1").capacity().image("app:1", 5).obj())

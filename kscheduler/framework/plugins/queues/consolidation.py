@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from kscheduler.api.objects import Pod
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle, ProfileHandle
-from kscheduler.framework.plugins.queues.new_places import NewPlaces, Place, free_of
+from kscheduler.framework.plugins.queues.new_places import NewPlaces, Place
 from kscheduler.framework.plugins.queues.victims import Check, no_victims
 from kscheduler.framework.preemption.candidates import Candidate, Findings
 from kscheduler.framework.preemption.executor import ACCEPTED_S
@@ -140,7 +140,7 @@ class _Search:
         missing = dict(self._demand.amounts)
         for node in table:
             for resource in list(missing):
-                missing[resource] -= max(free_of(table, node, resource), 0)
+                missing[resource] -= max(node.free_of(resource), 0)
                 if missing[resource] <= 0:
                     del missing[resource]
             if not missing:
@@ -170,8 +170,7 @@ class _Search:
 
     def _lack_of(self, node: NodeInfo) -> dict[str, int]:
         """Return what the node has too little of for the pod, by resource."""
-        table = self._handle.table
-        lack = {resource: amount - free_of(table, node, resource) for resource, amount in self._demand.amounts.items()}
+        lack = {resource: amount - node.free_of(resource) for resource, amount in self._demand.amounts.items()}
         return {resource: amount for resource, amount in lack.items() if amount > 0}
 
     def _may_move(self, other: PodInfo, node: NodeInfo) -> bool:

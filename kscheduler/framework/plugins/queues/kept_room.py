@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from kscheduler.framework.nominations import Nomination
 from kscheduler.quotas.pod_demand import NO_QUEUE, Demand, Demands
 from kscheduler.quotas.queues import Amounts
@@ -38,15 +37,8 @@ def nodes_kept(
 
 def _has_room(node: NodeInfo, wanted: Iterable[Amounts], asked: Amounts) -> bool:
     """Return True if all that is wanted is free on the node, of the resources that are asked for."""
-    has, used = node.allocatable.resources, node.requested
-    free = {
-        CPU: has.cpu_milli - used.cpu_milli,
-        MEMORY: has.memory - used.memory,
-        EPHEMERAL_STORAGE: has.ephemeral_storage - used.ephemeral_storage,
-        PODS: node.allocatable.pods - len(node.pods),
-        **{name: amount - used.scalars.get(name, 0) for name, amount in has.scalars.items()},
-    }
+    free = {resource: node.free_of(resource) for resource in asked}
     for amounts in wanted:
         for resource in asked:
-            free[resource] = free.get(resource, 0) - amounts.get(resource, 0)
+            free[resource] -= amounts.get(resource, 0)
     return all(free[resource] >= 0 for resource in asked)

@@ -14,28 +14,18 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from kscheduler.api.objects import Pod, PodStatus
-from kscheduler.api.resources import PODS
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle, ProfileHandle
 from kscheduler.framework.status import Status
 from kscheduler.quotas.queues import Amounts
 from kscheduler.quotas.uncounted import Uncounted
 from kscheduler.snapshot.node_info import NodeInfo
-from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 
 MOST_NODES = 64  # with most room, that a pod is tried on
 UID_PREFIX = "moved:"
 
 Place = tuple[PodInfo, NodeInfo]  # the pod that comes in the place of one that leaves, and its node
-
-
-def free_of(table: NodeTable, node: NodeInfo, resource: str) -> int:
-    """Return what is free of a resource on a node; it may be negative."""
-    if resource == PODS:
-        return node.allocatable.pods - len(node.pods)
-    column = table.resources.find(resource)
-    return 0 if column is None else node.free(column)
 
 
 class NewPlaces:
@@ -131,9 +121,8 @@ class NewPlaces:
 
     def _holds(self, node: NodeInfo, amounts: Amounts, taken: Sequence[PodInfo] = ()) -> int:
         """Return how many pods with these requests a node has room for, beside those in `taken`."""
-        table = self._handle.table
         return min(
-            (free_of(table, node, resource) - sum(self._amounts_of(pod).get(resource, 0) for pod in taken)) // amount
+            (node.free_of(resource) - sum(self._amounts_of(pod).get(resource, 0) for pod in taken)) // amount
             for resource, amount in amounts.items()
         )
 
