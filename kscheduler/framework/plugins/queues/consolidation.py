@@ -12,7 +12,7 @@ after one in vain none begins for some time (`Pace`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from kscheduler.api.objects import Pod
 from kscheduler.framework.cycle_state import CycleState
@@ -202,44 +202,41 @@ class _Search:
         relevant = [pod for pod in movable if self._use_of(pod, lack) > 0.0]
         if any(sum(self._amount_of(pod, resource) for pod in relevant) < amount for resource, amount in lack.items()):
             return
-        few, small = self._few(relevant, lack), self._small(relevant, lack)
+        smallest_first = sorted(relevant, key=self._size_of)
+        few = self._enough_of(smallest_first, lack, self._most_useful)
+        small = self._enough_of(smallest_first, lack, self._first_useful)
         most = self._queues.moves.most
         if len(few) <= most:
             yield few
         if len(small) <= most and {pod.uid for pod in small} != {pod.uid for pod in few}:
             yield small
 
-    def _few(self, pods: Sequence[PodInfo], lack: Amounts) -> list[PodInfo]:
-        """Take the smallest pod that is enough by itself, or else the most useful one and go on."""
+    def _enough_of(
+        self, pods: Sequence[PodInfo], lack: Amounts, choose: Callable[[Sequence[PodInfo], Amounts], PodInfo]
+    ) -> list[PodInfo]:
+        """Take pods until nothing is lacking, or one more than may move: of those left, the one that is chosen.
+
+        All pods together must be enough.
+        """
         left, lacks = list(pods), dict(lack)
         taken: list[PodInfo] = []
         while lacks and len(taken) <= self._queues.moves.most:
-            useful = [self._use_of(pod, lacks) for pod in left]
-            best = max(useful)
-            equal = [pod for pod, use in zip(left, useful, strict=True) if use == best]
-            pod = min(equal, key=self._size_of)
+            pod = choose(left, lacks)
             left.remove(pod)
             taken.append(pod)
-            self._subtract(lacks, pod)
+            for resource in list(lacks):
+                lacks[resource] -= self._amount_of(pod, resource)
+                if lacks[resource] <= 0:
+                    del lacks[resource]
         return taken
 
-    def _small(self, pods: Sequence[PodInfo], lack: Amounts) -> list[PodInfo]:
-        """Take the smallest pods."""
-        lacks = dict(lack)
-        taken: list[PodInfo] = []
-        for pod in sorted(pods, key=self._size_of):
-            if not lacks or len(taken) > self._queues.moves.most:
-                break
-            if self._use_of(pod, lacks) > 0.0:
-                taken.append(pod)
-                self._subtract(lacks, pod)
-        return taken
+    def _most_useful(self, pods: Sequence[PodInfo], lacks: Amounts) -> PodInfo:
+        """Return the pod that gives most of what is lacking, the first of equal ones."""
+        return max(pods, key=lambda pod: self._use_of(pod, lacks))
 
-    def _subtract(self, lacks: dict[str, int], pod: PodInfo) -> None:
-        for resource in list(lacks):
-            lacks[resource] -= self._amount_of(pod, resource)
-            if lacks[resource] <= 0:
-                del lacks[resource]
+    def _first_useful(self, pods: Sequence[PodInfo], lacks: Amounts) -> PodInfo:
+        """Return the first pod that gives anything of what is lacking."""
+        return next(pod for pod in pods if self._use_of(pod, lacks) > 0.0)
 
     # --- would it do? ---
 
