@@ -34,6 +34,9 @@ func snapshotOptions(snapshot *internalcache.Snapshot) []frameworkruntime.Option
 	return []frameworkruntime.Option{frameworkruntime.WithSnapshotSharedLister(snapshot)}
 }
 
+// groupKey is what a group is known by among those of one attempt.
+func groupKey(group fwk.PodGroupInfo) string { return group.GetNamespace() + "/" + group.GetName() }
+
 // completePods sets what the apiserver sets in pods before it stores them, besides the defaults of their fields.
 func completePods(_ []*v1.Pod) error { return nil }
 

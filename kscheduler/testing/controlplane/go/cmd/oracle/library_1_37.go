@@ -41,6 +41,9 @@ func snapshotOptions(snapshot *internalcache.Snapshot) []frameworkruntime.Option
 	}
 }
 
+// groupKey is what a group is known by among those of one attempt.
+func groupKey(group fwk.PodGroupInfo) string { return group.GetKey() }
+
 // completePods sets what the apiserver sets in pods before it stores them, besides the defaults of their fields:
 // pod-level requests and limits, once webhooks have added their containers.
 func completePods(pods []*v1.Pod) error {

@@ -1,5 +1,3 @@
-//go:build kubernetes_1_37
-
 package main
 
 import (
@@ -25,10 +23,11 @@ type orderedPlacements struct {
 
 func (p *orderedPlacements) GeneratePlacements(ctx context.Context, state fwk.PodGroupCycleState, group fwk.PodGroupInfo,
 	parent *fwk.Placement) (*fwk.GeneratePlacementsResult, *fwk.Status) {
+	key := groupKey(group)
 	if p.root == "" {
-		p.root = group.GetKey()
+		p.root = key
 	}
-	if p.root == group.GetKey() {
+	if p.root == key {
 		p.tried = append(p.tried, map[string][]string{})
 	}
 	found, status := p.real.GeneratePlacements(ctx, state, group, parent)
@@ -47,9 +46,8 @@ func withPlacements(ctx context.Context, w *witness, handle fwk.Handle) (fwk.Plu
 	if !hasPlacements() {
 		return w, nil
 	}
-	generator, err := topologyaware.New(ctx, nil, handle, feature.Features{
-		EnableCompositePodGroup: utilfeature.DefaultFeatureGate.Enabled(features.CompositePodGroup),
-	})
+	gates := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
+	generator, err := topologyaware.New(ctx, nil, handle, gates)
 	if err != nil {
 		return nil, err
 	}
