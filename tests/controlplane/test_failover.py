@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from datetime import UTC, datetime
 
 import pytest
 
@@ -20,10 +20,10 @@ pytestmark = pytest.mark.slow
 NODES = 100
 PODS = 3_000  # of 4,000 that fit, so a lost or doubled assumption shows
 KILL_AT = 600  # pods bound
-LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kscheduler"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
 
-def replica(control_plane: ControlPlane, name: str, lease_duration_s: int, *, wait: bool = True) -> KScheduler:
+def replica(control_plane: ControlPlane, name: str, lease_duration_s: int) -> KScheduler:
     lease = {
         "leaseDuration": f"{lease_duration_s}s",
         "renewDeadline": f"{lease_duration_s * 2 // 3}s",
@@ -31,20 +31,22 @@ def replica(control_plane: ControlPlane, name: str, lease_duration_s: int, *, wa
         "resourceName": "kscheduler",
         "resourceNamespace": "kube-system",
     }
-    return KScheduler(control_plane, name=name, leader_elect=True, lease=lease, wait=wait)
+    return KScheduler(control_plane, name=name, leader_elect=True, lease=lease)
 
 
-def wait_for_lease(control_plane: ControlPlane) -> dict[str, Any]:
-    """The lease's spec once somebody holds it."""
-    held: list[dict[str, Any]] = []
+def hold_lease(control_plane: ControlPlane) -> None:
+    """Take the Lease for the test, so that no replica leads before it is released."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    spec = {"holderIdentity": "the-test", "leaseDurationSeconds": 3600, "acquireTime": now, "renewTime": now}
+    control_plane.api.create(LEASES, {"metadata": {"name": "kscheduler"}, "spec": {**spec, "leaseTransitions": 0}})
 
-    def is_held() -> bool:
-        leases = control_plane.api.list_all(LEASE.rpartition("/")[0], fieldSelector="metadata.name=kscheduler")
-        held.extend(lease["spec"] for lease in leases if lease["spec"].get("holderIdentity"))
-        return bool(held)
 
-    eventually(is_held, "somebody holds the Lease")
-    return held[0]
+def release_lease(control_plane: ControlPlane) -> None:
+    control_plane.api.patch(f"{LEASES}/kscheduler", {"spec": {"holderIdentity": ""}})
+
+
+def leaders(replicas: list[KScheduler]) -> list[KScheduler]:
+    return [each for each in replicas if "became leader" in each.process.log_text()]
 
 
 def accepted_bindings(control_plane: ControlPlane) -> Counter[str]:
@@ -80,16 +82,20 @@ def test_the_standby_finishes_when_the_leader_ends_in_mid_run(
 ) -> None:
     control_plane = fresh_control_plane(audit=True)
     load(control_plane)
+    hold_lease(control_plane)
+    replicas = [replica(control_plane, name, lease_duration_s) for name in ("one", "two")]
     with BindWatch(control_plane.credentials) as watch:
-        first = replica(control_plane, "first", lease_duration_s, wait=False)
-        before = wait_for_lease(control_plane)
-        standby = replica(control_plane, "standby", lease_duration_s)
+        release_lease(control_plane)
+        eventually(lambda: leaders(replicas), "a replica leads")
+        (leader,) = leaders(replicas)
+        (standby,) = (each for each in replicas if each is not leader)
+        before = control_plane.api.get(f"{LEASES}/kscheduler")["spec"]
         watch.wait(KILL_AT)
-        first.process.signal(end)
+        leader.process.signal(end)
         assert watch.count < PODS, "the leader was through before it was ended: the test showed nothing"
         watch.wait(PODS)
-    assert first.process.wait() == exit_code
-    after = control_plane.api.get(LEASE)["spec"]
+    assert leader.process.wait() == exit_code
+    after = control_plane.api.get(f"{LEASES}/kscheduler")["spec"]
     assert after["holderIdentity"] != before["holderIdentity"]
     assert after["leaseTransitions"] > before["leaseTransitions"]
     assert standby.process.is_running
