@@ -9,11 +9,13 @@ from hypothesis import given, settings
 
 from kscheduler.gangs.planner import Planner
 from kscheduler.gangs.reservations import RENEWED_S, Reservations
+from kscheduler.queue.scheduling_queue import UNSCHEDULABLE_FLUSH_S
 from kscheduler.testing.wrappers import make_pod
 from tests.gangs.bench import GangBench, member, members
 from tests.gangs.builders import key_of
 
 AFTER_S = 30.0
+UNSCHEDULABLE_TIMEOUT_S = 300.0  # kube-scheduler's default, after which a rejected pod is tried without an event
 
 
 class Reserving(GangBench):
@@ -127,6 +129,18 @@ def test_a_gang_that_can_never_fit_reserves_nothing() -> None:
     bench.fail_for_long("train", 2)
     bench.later(1)
     assert bench.nominated().keys() == {"train-0", "train-1"}, "the one before it does not keep it from that"
+
+
+def test_room_is_looked_for_again_after_five_minutes_though_no_event_has_come() -> None:
+    bench = Reserving()
+    bench.occupy(4, 4)
+    bench.fail_for_long("huge", 3)
+    bench.node("n3", pods=110)  # of which the queue is told nothing
+    assert bench.nominated() == {}
+    bench.clock.advance(UNSCHEDULABLE_TIMEOUT_S + UNSCHEDULABLE_FLUSH_S)
+    bench.queue.flush(bench.clock.now())
+    assert bench.run() == []
+    assert sorted(bench.nominated().values()) == ["n1", "n2", "n3"]
 
 
 def test_a_gang_that_lacks_a_pod_gives_its_room_back_and_others_are_tried() -> None:
