@@ -51,7 +51,7 @@ def nothing() -> None:
 
 @dataclass(slots=True)
 class _Use:
-    """What the pods use and ask for that state one name of a queue, by resource."""
+    """What all pods that state one name of a queue use and ask for, by resource."""
 
     allocated: dict[str, int] = field(default_factory=dict)
     non_preemptible: dict[str, int] = field(default_factory=dict)
@@ -59,10 +59,10 @@ class _Use:
 
 
 class _Counted(msgspec.Struct, eq=False, gc=False):
-    """A pod that is counted: as it was then, so that the same is taken back."""
+    """A pod that is counted: with the demand for which it was, so that what was added is what is taken back."""
 
     demand: Demand
-    is_on_node: bool  # or assumed there
+    is_on_node: bool  # or is assumed on one
     is_waiting: bool  # as the watch says; it may be assumed meanwhile
     version: Pod  # a version of the pod that asks for this
 
@@ -84,14 +84,14 @@ class ShareQueues:
         self.demands = demands or Demands()
         self.saturation_multiplier = saturation_multiplier
         self.moves = Moves(most_moved)
-        self.is_followed = False  # somebody counts pods here
+        self.is_followed = False  # True if pods are counted here: a profile has the plugin Queues
         self._tree = QueueTree()
         self._leaves: frozenset[str] = frozenset()
         self._is_outdated = True  # the tree is to be built again
         self.epoch = 0  # grows whenever fair shares or the tree have changed
         self.touched: set[str] = set()  # names of queues whose use has changed; emptied by `turns`
-        # The same of pods that waited and were placed: id of a demand, which such pods share -> it, and their number.
-        self.moved: dict[int, tuple[Demand, int]] = {}
+        # What was placed that waited, also emptied by `turns`: id of a demand -> it, and the number of such pods.
+        self.newly_placed: dict[int, tuple[Demand, int]] = {}
         self.turns = Turns(self)
         self.ending: set[str] = set()  # uids of pods on nodes that are being deleted
         self._priorities = Priorities()
@@ -104,10 +104,10 @@ class ShareQueues:
         # What `alike` has found, as long as it holds: pods that wait, and by the id of a demand those that share it.
         # They are nearly always the next ones that are placed.
         self._seen: tuple[Sequence[Pod], dict[int, list[_Counted]]] | None = None
-        # What the tree does not say yet: id of a demand -> it, and how many more such pods wait (less if negative), or
+        # What the tree does not say yet: id of a demand -> it, and how many more such pods wait (fewer if negative), or
         # are placed that waited. Most come in bursts, and are counted together when somebody reads the tree.
-        self._news: dict[int, tuple[Demand, int]] = {}
-        self._moves: dict[int, tuple[Demand, int]] = {}
+        self._uncounted_waiting: dict[int, tuple[Demand, int]] = {}
+        self._uncounted_placed: dict[int, tuple[Demand, int]] = {}
         self._nodes: dict[str, Amounts] = {}  # name of a node -> what it has
         self._allocatable: dict[str, int] = {}  # of all nodes
         self._total: dict[str, int] = {}
@@ -118,17 +118,17 @@ class ShareQueues:
         """The tree of the queues that can be used, with what they use and ask for."""
         if self._is_outdated:
             self._rebuild()
-        if self._news:
-            self._count_news()
-        if self._moves:
-            self._count_moves()
+        if self._uncounted_waiting:
+            self._count_waiting()
+        if self._uncounted_placed:
+            self._count_placed()
         return self._tree
 
     @property
     def priorities(self) -> Priorities:
         """The priorities of the preemptible pods on nodes, by the queue that they name."""
-        if self._moves:
-            self._count_moves()
+        if self._uncounted_placed:
+            self._count_placed()
         return self._priorities
 
     @property
@@ -187,8 +187,8 @@ class ShareQueues:
         self.on_change()
 
     def _rebuild(self) -> None:
-        self._count_news()
-        self._count_moves()
+        self._count_waiting()
+        self._count_placed()
         self._is_outdated, self._is_stale = False, True
         self._tree = tree = build_tree((*self._given, *self._objects.values()))
         leaves = frozenset(leaf.name for leaf in tree.leaves)
@@ -238,7 +238,7 @@ class ShareQueues:
             demand = self.counted_demand(pod)  # the version that is placed may differ from the one that waited
             if (demand is counted.demand or demand == counted.demand) and self._is_leaf(demand.queue):
                 counted.version = pod
-                self._move(counted, True)
+                self._set_on_node(counted, True)
             else:
                 self._take(uid, counted)
                 self._put(uid, _Counted(demand, True, True, pod))
@@ -250,18 +250,18 @@ class ShareQueues:
         others: list[Pod] = []
         seen, self._seen = self._seen, None
         if seen is not None and len(seen[0]) == len(pods) and all(map(is_, seen[0], pods)):
-            moved = seen[1]
+            waiting = seen[1]
         else:
-            moved, others = self._waiting_alike(pods)
-        for alike in moved.values():
+            waiting, others = self._waiting_alike(pods)
+        for alike in waiting.values():
             demand = alike[0].demand
             if self._is_outdated or demand.queue not in self._leaves:
                 others += [counted.version for counted in alike]
                 continue
             for counted in alike:
                 counted.is_on_node = True
-            self._count_move(demand, len(alike))
-        if moved:
+            self._note_placed(demand, len(alike))
+        if waiting:
             self.on_change()
         for pod in others:
             self.pod_added(pod)
@@ -297,7 +297,7 @@ class ShareQueues:
         if counted is None or not counted.is_on_node:
             return
         if counted.is_waiting and self._is_leaf(counted.demand.queue):
-            self._move(counted, False)
+            self._set_on_node(counted, False)
         else:
             self._take(uid, counted)
             if counted.is_waiting:
@@ -314,11 +314,11 @@ class ShareQueues:
         self._seen = None
         if counted is None:
             self._pods[uid] = _Counted(demand, False, True, pod)
-            known = self._news.get(id(demand))
+            known = self._uncounted_waiting.get(id(demand))
             if known is None:
                 self._note_waiting(demand, 1)
             else:
-                self._news[id(demand)] = demand, known[1] + 1
+                self._uncounted_waiting[id(demand)] = demand, known[1] + 1
             return
         counted.version = pod
         if counted.demand is not demand and counted.demand != demand:
@@ -437,23 +437,23 @@ class ShareQueues:
         self.on_change()
 
     def _note_waiting(self, demand: Demand, times: int) -> None:
-        """Note that one pod more waits, or less if `times` is -1; it is counted when somebody reads the tree."""
-        known = self._news.get(id(demand))
+        """Note that one more pod waits, or one fewer if `times` is -1; it is counted when somebody reads the tree."""
+        known = self._uncounted_waiting.get(id(demand))
         if known is not None:
-            self._news[id(demand)] = demand, known[1] + times
+            self._uncounted_waiting[id(demand)] = demand, known[1] + times
             return
-        if not self._news:
+        if not self._uncounted_waiting:
             self.on_change()
             if not self._is_stale:
                 self.on_stale()
-        elif len(self._news) >= MOST_DEMANDS:
-            self._count_news()
-        self._news[id(demand)] = demand, times
+        elif len(self._uncounted_waiting) >= MOST_DEMANDS:
+            self._count_waiting()
+        self._uncounted_waiting[id(demand)] = demand, times
 
-    def _count_news(self) -> None:
-        """Count the pods that wait, or do no more, since somebody has read the tree."""
-        news, self._news = self._news, {}
-        for demand, times in news.values():
+    def _count_waiting(self) -> None:
+        """Let the tree say which pods wait, or do no more, since somebody has read it."""
+        uncounted, self._uncounted_waiting = self._uncounted_waiting, {}
+        for demand, times in uncounted.values():
             _add(self._use_of(demand.queue).waiting, demand.amounts, times)
             queue = self._tree.queues.get(demand.queue) if self._is_leaf(demand.queue) else None
             if queue is not None and _ask(queue, demand.amounts, times) and not self._is_stale:
@@ -464,29 +464,29 @@ class ShareQueues:
             self._is_stale = True
             self.on_stale()
 
-    def _move(self, counted: _Counted, to_node: bool) -> None:
+    def _set_on_node(self, counted: _Counted, is_on_node: bool) -> None:
         """Count a pod as placed, or as waiting again, in a queue that takes pods, which asks for as much as before."""
-        counted.is_on_node = to_node
-        self._count_move(counted.demand, 1 if to_node else -1)
+        counted.is_on_node = is_on_node
+        self._note_placed(counted.demand, 1 if is_on_node else -1)
         self.on_change()
 
-    def _count_move(self, demand: Demand, times: int) -> None:
-        """Count so many pods of a demand as placed that waited, or the other way round if it is negative."""
+    def _note_placed(self, demand: Demand, times: int) -> None:
+        """Note that so many pods of a demand are placed that waited, or wait again if the number is negative."""
         key = id(demand)
-        known = self._moves.get(key)
-        if known is None and len(self._moves) >= MOST_DEMANDS:
-            self._count_moves()
-        self._moves[key] = demand, times if known is None else known[1] + times
-        known = self.moved.get(key)
-        if known is None and len(self.moved) >= MOST_DEMANDS:  # as where nothing is decided: in a standby
-            self.touched.update(each.queue for each, _ in self.moved.values())
-            self.moved.clear()
-        self.moved[key] = demand, times if known is None else known[1] + times
+        known = self._uncounted_placed.get(key)
+        if known is None and len(self._uncounted_placed) >= MOST_DEMANDS:
+            self._count_placed()
+        self._uncounted_placed[key] = demand, times if known is None else known[1] + times
+        known = self.newly_placed.get(key)
+        if known is None and len(self.newly_placed) >= MOST_DEMANDS:  # as where nothing is decided: in a standby
+            self.touched.update(each.queue for each, _ in self.newly_placed.values())
+            self.newly_placed.clear()
+        self.newly_placed[key] = demand, times if known is None else known[1] + times
 
-    def _count_moves(self) -> None:
+    def _count_placed(self) -> None:
         """Let the tree say what was placed since somebody has read it."""
-        moves, self._moves = self._moves, {}
-        for demand, times in moves.values():
+        uncounted, self._uncounted_placed = self._uncounted_placed, {}
+        for demand, times in uncounted.values():
             use = self._use_of(demand.queue)
             self._charge(use, demand, times)
             _add(use.waiting, demand.amounts, -times)
@@ -523,8 +523,8 @@ class ShareQueues:
         """Compute the fair shares if anything has changed on which they depend."""
         if self._is_outdated:
             self._rebuild()
-        elif self._news:
-            self._count_news()
+        elif self._uncounted_waiting:
+            self._count_waiting()
         if self._is_stale:
             self._is_stale = False
             self._total = self._divisible()

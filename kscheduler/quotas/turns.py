@@ -127,13 +127,13 @@ class Turns:
         if queues.epoch != self._epoch:
             self._start()
             return
-        if queues.moved:
+        if queues.newly_placed:
             order, charges = self._order, self._charges
-            for demand, times in queues.moved.values():
+            for demand, times in queues.newly_placed.values():
                 known = charges.get(id(demand)) or self._charge_of(demand)
                 if known is not None and times:
                     order.charge(known[2], known[3], demand.is_preemptible, times)
-            queues.moved.clear()
+            queues.newly_placed.clear()
         if queues.touched:
             tree = queues.tree.queues  # with all that is known by now
             for index in {index for name in queues.touched if name in tree for index in self._paths[name]}:
@@ -164,7 +164,7 @@ class Turns:
         for index in range(len(tree)):
             self._set_used(index)
         queues.touched.clear()
-        queues.moved.clear()
+        queues.newly_placed.clear()
 
     def _set_used(self, index: int) -> None:
         used = [0] * len(self._resources)

@@ -246,7 +246,7 @@ def test_what_nobody_reads_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch)
         waits = pod(f"p{number}", "a", cpu=str(1 + number)).obj()
         made.pod_waits(waits)
         made.pod_added(waits)
-        assert len(made.moved) <= 2
+        assert len(made.newly_placed) <= 2
     assert cpu_of(made, "a")[0] == 15_000
     asked = [(Demand("a", {"cpu": 1}, True), 1)]
     assert made.turns.admit(asked) is Turns(made).admit(asked) is True
