@@ -7,11 +7,9 @@ they ask for, and when another queue is given more or less.
 from __future__ import annotations
 
 from kscheduler.quotas.pod_demand import Demand
-from kscheduler.quotas.queues import Amounts, Queue
+from kscheduler.quotas.queues import NOTHING, Queue
 from kscheduler.quotas.reclaim import can_reclaim, may_take_from
 from kscheduler.quotas.share_queues import ShareQueues
-
-NOTHING: Amounts = {}
 
 # A queue's fair share of each resource, and what it may use of it before others may reclaim (None: all there is).
 Shares = dict[str, tuple[int, int | None]]

@@ -13,6 +13,8 @@ from fractions import Fraction
 Amounts = Mapping[str, int]  # resource name -> amount
 Weight = int | Fraction
 
+NOTHING: Amounts = {}
+
 
 @dataclass(slots=True)
 class Share:

@@ -9,8 +9,7 @@ a pod that is placed changes none, since its queue asks for as much as before.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from operator import is_
@@ -30,17 +29,17 @@ from kscheduler.api.share_queues import ShareQueueObject
 from kscheduler.errors import DecodeError
 from kscheduler.quotas.fair_share import set_fair_shares
 from kscheduler.quotas.moves import Moves
-from kscheduler.quotas.pod_demand import NO_QUEUE, Demand, Demands
+from kscheduler.quotas.pod_demand import Demand, Demands
 from kscheduler.quotas.priorities import Priorities
 from kscheduler.quotas.queue_tree import QueueTree, build_tree
-from kscheduler.quotas.queues import Amounts, Queue
-from kscheduler.quotas.reclaim import Refused, why_refused
+from kscheduler.quotas.queues import NOTHING, Amounts, Queue
+from kscheduler.quotas.share_view import ShareView
 from kscheduler.quotas.turns import Turns
+from kscheduler.quotas.use_sums import add, count_request, count_use
 
 log = logging.getLogger(__name__)
 
 READY, TRUE = "Ready", "True"
-NOTHING: Amounts = {}
 MOST_DEMANDS = 4_096  # of pods that the tree does not count yet
 MOST_NAMES = 10_000  # of queues that pods state; beyond that, those that are not used are looked for and dropped
 
@@ -198,9 +197,9 @@ class ShareQueues:
             queue = tree.queues.get(name)
             if queue is not None:
                 count_use(queue, use.allocated, use.non_preemptible, 1)
-                _ask(queue, use.allocated, 1)
+                count_request(queue, use.allocated, 1)
                 if name in leaves:
-                    _ask(queue, use.waiting, 1)
+                    count_request(queue, use.waiting, 1)
 
     # --- nodes ---
 
@@ -210,7 +209,7 @@ class ShareQueues:
         if self._nodes.get(node.metadata.name) != amounts:
             self.remove_node(node.metadata.name)
             self._nodes[node.metadata.name] = amounts
-            _add(self._allocatable, amounts, 1)
+            add(self._allocatable, amounts, 1)
             self._make_stale()
             self.on_change()
 
@@ -218,7 +217,7 @@ class ShareQueues:
         """Forget a node; unknown ones are ignored."""
         amounts = self._nodes.pop(name, None)
         if amounts is not None:
-            _add(self._allocatable, amounts, -1)
+            add(self._allocatable, amounts, -1)
             self._make_stale()
             self.on_change()
 
@@ -432,7 +431,7 @@ class ShareQueues:
         self._charge(self._use_of(demand.queue), demand, times)
         self.touched.add(demand.queue)
         queue = None if self._is_outdated else self._tree.queues.get(demand.queue)
-        if queue is None or _ask(queue, demand.amounts, times):  # one in no queue leaves less to divide
+        if queue is None or count_request(queue, demand.amounts, times):  # one in no queue leaves less to divide
             self._make_stale()
         self.on_change()
 
@@ -454,9 +453,9 @@ class ShareQueues:
         """Let the tree say which pods wait, or do no more, since somebody has read it."""
         uncounted, self._uncounted_waiting = self._uncounted_waiting, {}
         for demand, times in uncounted.values():
-            _add(self._use_of(demand.queue).waiting, demand.amounts, times)
+            add(self._use_of(demand.queue).waiting, demand.amounts, times)
             queue = self._tree.queues.get(demand.queue) if self._is_leaf(demand.queue) else None
-            if queue is not None and _ask(queue, demand.amounts, times) and not self._is_stale:
+            if queue is not None and count_request(queue, demand.amounts, times) and not self._is_stale:
                 self._is_stale = True  # `on_stale` was called when the pods came
 
     def _make_stale(self) -> None:
@@ -489,16 +488,16 @@ class ShareQueues:
         for demand, times in uncounted.values():
             use = self._use_of(demand.queue)
             self._charge(use, demand, times)
-            _add(use.waiting, demand.amounts, -times)
+            add(use.waiting, demand.amounts, -times)
 
     def _charge(self, use: _Use, demand: Demand, times: int) -> None:
-        _add(use.allocated, demand.amounts, times)
+        add(use.allocated, demand.amounts, times)
         non_preemptible = NOTHING
         if demand.is_preemptible:
             self._priorities.count(demand.queue, demand.priority, times)
         else:
             non_preemptible = demand.amounts
-            _add(use.non_preemptible, non_preemptible, times)
+            add(use.non_preemptible, non_preemptible, times)
         queue = None if self._is_outdated else self._tree.queues.get(demand.queue)
         if queue is not None:
             count_use(queue, demand.amounts, non_preemptible, times)
@@ -544,79 +543,12 @@ class ShareQueues:
         used: dict[str, int] = {}
         for name, use in self._use.items():
             if name not in self.tree.queues:
-                _add(used, use.allocated, 1)
+                add(used, use.allocated, 1)
         return used
 
     def view(self) -> ShareView:
         """Return a view of what is used now, on which pods may be added and removed on trial."""
         return ShareView(self)
-
-
-class ShareView:
-    """What the queues use, with changes on trial; valid until queues or pods change."""
-
-    def __init__(self, queues: ShareQueues) -> None:
-        self._queues = queues
-        self._charged: dict[str, Demand | None] = {}  # uid -> its demand; None: released
-        self._changes: dict[
-            tuple[str, bool], dict[str, int]
-        ] = {}  # queue, is it preemptible -> by how much use differs
-
-    def clone(self) -> ShareView:
-        """Return an independent copy."""
-        other = ShareView(self._queues)
-        other._charged = dict(self._charged)
-        other._changes = {key: dict(amounts) for key, amounts in self._changes.items()}
-        return other
-
-    def add(self, pod: Pod) -> None:
-        """Count a pod, unless it is counted already."""
-        if self._demand(pod.metadata.uid) is None:
-            self.add_demand(pod.metadata.uid, self._queues.counted_demand(pod))
-
-    def add_demand(self, uid: str, demand: Demand) -> None:
-        """Count a pod that is not counted yet for this demand."""
-        self._charged[uid] = demand
-        self._change(demand, 1)
-
-    def remove(self, uid: str) -> None:
-        """Count a pod no more, if it is counted."""
-        demand = self._demand(uid)
-        if demand is not None:
-            self._charged[uid] = None
-            self._change(demand, -1)
-
-    def _demand(self, uid: str) -> Demand | None:
-        return self._charged[uid] if uid in self._charged else self._queues.charged(uid)
-
-    def _change(self, demand: Demand, times: int) -> None:
-        if demand.queue != NO_QUEUE:
-            _add(self._changes.setdefault((demand.queue, demand.is_preemptible), {}), demand.amounts, times)
-
-    @contextmanager
-    def applied(self) -> Iterator[None]:
-        """Let the tree say what this view does, for the time of the context, in which nothing else may change."""
-        applied: list[tuple[Queue, Amounts, Amounts]] = []
-        try:
-            for (name, is_preemptible), amounts in self._changes.items():
-                queue = self._queues.get(name)
-                if queue is not None and amounts:
-                    non_preemptible = NOTHING if is_preemptible else amounts
-                    count_use(queue, amounts, non_preemptible, 1)
-                    applied.append((queue, amounts, non_preemptible))
-            yield
-        finally:
-            for each in applied:
-                count_use(*each, -1)
-
-    def why_refused(self, demand: Demand) -> Refused | None:
-        """Return why a queue, or one above it, does not take a pod; None if they do. It must be there."""
-        queue = self._queues.tree.queues[demand.queue]
-        with self.applied():
-            return why_refused(queue, demand.amounts, is_preemptible=demand.is_preemptible)
-
-
-# --- amounts ---
 
 
 def _offered(node: Node) -> Amounts:
@@ -627,7 +559,7 @@ def _offered(node: Node) -> Amounts:
         return NOTHING
     try:
         allocatable = node_allocatable(node)
-    except DecodeError:  # whoever reads the node for the cache reports it
+    except DecodeError:  # it is reported where the node is read for the cache
         return NOTHING
     has = allocatable.resources
     native = {CPU: has.cpu_milli, MEMORY: has.memory, EPHEMERAL_STORAGE: has.ephemeral_storage, PODS: allocatable.pods}
@@ -651,47 +583,3 @@ def _asks_equally(old: Pod, new: Pod) -> bool:
         # Before a kubelet has reported anything, PodScheduled is the only condition.
         and not (status.conditions and len(status.conditions) > 1 and is_resize_infeasible(new))
     )
-
-
-def _add(to: dict[str, int], amounts: Mapping[str, int], times: int) -> None:
-    """Add amounts in place, so many times; -1 subtracts them. Resources of which nothing is left are dropped."""
-    for resource, amount in amounts.items():
-        new = to.get(resource, 0) + times * amount
-        if new:
-            to[resource] = new
-        else:
-            to.pop(resource, None)
-
-
-def count_use(queue: Queue, amounts: Amounts, non_preemptible: Amounts, times: int) -> None:
-    """Add to what a queue and those above it use. Resources of which they have no share are not counted."""
-    for each in queue.path():
-        shares = each.shares
-        for resource, amount in amounts.items():
-            share = shares.get(resource)
-            if share is not None:
-                share.allocated += times * amount
-        for resource, amount in non_preemptible.items():
-            share = shares.get(resource)
-            if share is not None:
-                share.allocated_non_preemptible += times * amount
-
-
-def _ask(queue: Queue, amounts: Amounts, times: int) -> bool:
-    """Add to what a queue and those above it ask for. Returns True if fair shares may change by that.
-
-    They do not if a queue asks for more than it gets, before and after: the division does not see how much more.
-    """
-    may_change = False
-    for each in queue.path():
-        shares = each.shares
-        for resource, amount in amounts.items():
-            share = shares.get(resource)
-            if share is not None:
-                before = share.request
-                share.request = after = before + times * amount
-                limit = share.limit
-                if limit is not None:  # as `requestable`, without a call for each
-                    before, after = min(limit, before), min(limit, after)
-                may_change = may_change or (before != after and min(before, after) <= share.fair)
-    return may_change

@@ -11,8 +11,9 @@ from kscheduler.api.objects import ObjectMeta
 from kscheduler.api.share_queues import QueueObject, QueueResource, QueueSpec
 from kscheduler.quotas.queue_order import Candidate, in_order
 from kscheduler.quotas.queues import Amounts, Queue
-from kscheduler.quotas.share_queues import ShareQueues, count_use
+from kscheduler.quotas.share_queues import ShareQueues
 from kscheduler.quotas.turns import Turns
+from kscheduler.quotas.use_sums import count_use
 from kscheduler.testing import make_node, make_pod
 
 JOB = {"cpu": 1000}

@@ -23,8 +23,8 @@ from kscheduler.framework.preemption.candidates import Candidate, Cost, Findings
 from kscheduler.framework.preemption.within_quotas import QuotaPreemption
 from kscheduler.framework.status import Status, unresolvable, unschedulable
 from kscheduler.quotas.pod_demand import NO_QUEUE, Demand
-from kscheduler.quotas.share_queues import ShareView
 from kscheduler.quotas.share_room import ShareRoom
+from kscheduler.quotas.share_view import ShareView
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 

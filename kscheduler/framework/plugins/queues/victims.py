@@ -20,7 +20,8 @@ from kscheduler.quotas.pod_demand import NO_QUEUE, Demand
 from kscheduler.quotas.queue_order import dominant_share
 from kscheduler.quotas.queues import Amounts, Queue
 from kscheduler.quotas.reclaim import Taking, can_reclaim, may_take_from
-from kscheduler.quotas.share_queues import ShareQueues, ShareView
+from kscheduler.quotas.share_queues import ShareQueues
+from kscheduler.quotas.share_view import ShareView
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
