@@ -78,10 +78,10 @@ class VolumeController(Controller):
         self._claims_due: dict[str, None] = {}  # keys of claims to process, in order of change: an ordered set
         self._volumes_due: dict[str, None] = {}  # names of volumes to process, likewise
         self._pods_due: dict[str, None] = {}  # keys of new pods that may need claims
-        self._hopeful: dict[str, dict[str, None]] = {}  # class -> keys of claims for which no volume was found
+        self._unmatched: dict[str, dict[str, None]] = {}  # class -> keys of claims for which no volume was found
         self._awaited: dict[str, dict[str, None]] = {}  # name of a volume that does not exist -> claims that name it
         self._free: dict[str, dict[str, None]] = {}  # class -> names of volumes without a claimRef
-        self._promised: dict[str, dict[str, None]] = {}  # claim key -> names of volumes whose claimRef names the claim
+        self._reserved: dict[str, dict[str, None]] = {}  # claim key -> names of volumes whose claimRef names the claim
         self._claims: dict[str, PersistentVolumeClaim] = cluster.store(PERSISTENT_VOLUME_CLAIMS).objects
         self._volumes: dict[str, PersistentVolume] = cluster.store(PERSISTENT_VOLUMES).objects
         self._classes: dict[str, StorageClass] = cluster.store(STORAGE_CLASSES).objects
@@ -100,7 +100,7 @@ class VolumeController(Controller):
         if claim.spec.volume_name:
             self._volumes_due[claim.spec.volume_name] = None
         if after is None:
-            self._volumes_due.update(self._promised.get(claim.key, {}))
+            self._volumes_due.update(self._reserved.get(claim.key, {}))
         self._call()
 
     def _volume_changed(self, before: PersistentVolume | None, after: PersistentVolume | None) -> None:
@@ -119,7 +119,7 @@ class VolumeController(Controller):
             if version.spec.claim_ref is not None:
                 self._claims_due[_key_of(version.spec.claim_ref)] = None
         if volume.spec.claim_ref is None:
-            self._raise_hope(class_of(volume))
+            self._retry_unmatched(class_of(volume))
         self._call()
 
     def _volumes_of_class(self, volume: PersistentVolume) -> dict[str, None]:
@@ -127,14 +127,14 @@ class VolumeController(Controller):
 
         It is that of the free volumes of the volume's class, or that of the claim that the volume is reserved for.
         """
-        promised = volume.spec.claim_ref
-        if promised is None:
+        claim_ref = volume.spec.claim_ref
+        if claim_ref is None:
             return self._free.setdefault(class_of(volume), {})
-        return self._promised.setdefault(_key_of(promised), {})
+        return self._reserved.setdefault(_key_of(claim_ref), {})
 
     def _class_changed(self, before: StorageClass | None, after: StorageClass | None) -> None:
         if after is not None:
-            self._raise_hope(after.key)
+            self._retry_unmatched(after.key)
             self._call()
 
     def pod_changed(self, before: Pod | None, after: Pod | None) -> None:
@@ -148,33 +148,33 @@ class VolumeController(Controller):
                 self._pods_due[pod.key] = None
             self._call()
 
-    def _raise_hope(self, class_name: str) -> None:
-        self._claims_due.update(self._hopeful.pop(class_name, {}))
+    def _retry_unmatched(self, class_name: str) -> None:
+        self._claims_due.update(self._unmatched.pop(class_name, {}))
 
     def _process_one(self) -> bool:
-        """Look at a new pod, a changed volume or a changed claim."""
+        """Process a new pod, a changed volume or a changed claim. Returns False if there is none."""
         if self._pods_due:
             self._make_claims(take_first(self._pods_due))
         elif self._volumes_due:
-            self._look_at_volume(take_first(self._volumes_due))
+            self._sync_volume(take_first(self._volumes_due))
         elif self._claims_due:
-            self._look_at_claim(take_first(self._claims_due))
+            self._sync_claim(take_first(self._claims_due))
         else:
             return False
         return True
 
     # --- volumes --------------------------------------------------------------------------------------------------
 
-    def _look_at_volume(self, name: str) -> None:
+    def _sync_volume(self, name: str) -> None:
         volume = self._volumes.get(name)
         if volume is None:
             return
-        promised = volume.spec.claim_ref
-        if promised is None or not promised.uid:  # free, or reserved by a user for a claim that is not bound to it yet
+        claim_ref = volume.spec.claim_ref
+        if claim_ref is None or not claim_ref.uid:  # free, or reserved by a user for a claim not bound to it yet
             self._set_phase(volume, AVAILABLE)
             return
-        claim = self._claims.get(_key_of(promised))
-        if claim is None or claim.metadata.uid != promised.uid:
+        claim = self._claims.get(_key_of(claim_ref))
+        if claim is None or claim.metadata.uid != claim_ref.uid:
             self._release(volume)
         elif not claim.spec.volume_name:
             self._claims_due[claim.key] = None  # reserved by the scheduler: the claim will be bound to it
@@ -193,10 +193,10 @@ class VolumeController(Controller):
 
     def _unbind(self, volume: PersistentVolume) -> None:
         """Free a volume: remove its claimRef, or only the uid in it if a user reserved the volume for a claim."""
-        promised = volume.spec.claim_ref
-        assert promised is not None
+        claim_ref = volume.spec.claim_ref
+        assert claim_ref is not None
         by_us = BOUND_BY_CONTROLLER in _annotations(volume)
-        kept = None if by_us else replace(promised, uid="", resource_version="")
+        kept = None if by_us else replace(claim_ref, uid="", resource_version="")
         metadata = _without(volume.metadata, BOUND_BY_CONTROLLER)
         status = PersistentVolumeStatus(AVAILABLE)
         self._cluster.update_object(
@@ -209,58 +209,58 @@ class VolumeController(Controller):
 
     # --- claims ---------------------------------------------------------------------------------------------------
 
-    def _look_at_claim(self, key: str) -> None:
+    def _sync_claim(self, key: str) -> None:
         claim = self._claims.get(key)
         if claim is None:
             return
         if BIND_COMPLETED in _annotations(claim):
-            self._look_at_bound(claim)
+            self._sync_bound_claim(claim)
         elif claim.spec.volume_name:
             volume = self._volumes.get(claim.spec.volume_name)
             if volume is None:
                 self._awaited.setdefault(claim.spec.volume_name, {})[key] = None
-            elif volume.spec.claim_ref is None or _is_promised(volume, claim):
+            elif volume.spec.claim_ref is None or _is_reserved_for(volume, claim):
                 self._bind(volume, claim)
         else:
-            self._look_at_unbound(claim)
+            self._sync_unbound_claim(claim)
 
-    def _look_at_bound(self, claim: PersistentVolumeClaim) -> None:
+    def _sync_bound_claim(self, claim: PersistentVolumeClaim) -> None:
         volume = self._volumes.get(claim.spec.volume_name)
-        if volume is not None and (volume.spec.claim_ref is None or _is_promised(volume, claim)):
+        if volume is not None and (volume.spec.claim_ref is None or _is_reserved_for(volume, claim)):
             self._bind(volume, claim)
         elif claim.status.phase != LOST:
             self._cluster.update_object(replace(claim, status=replace(claim.status, phase=LOST)))
 
-    def _look_at_unbound(self, claim: PersistentVolumeClaim) -> None:
+    def _sync_unbound_claim(self, claim: PersistentVolumeClaim) -> None:
         class_name = class_of(claim)
         storage_class = self._classes.get(class_name)
         node_name = _annotations(claim).get(SELECTED_NODE)
         waits = storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
         waits = waits and node_name is None
-        volume = self._match(claim, promised_only=waits)
+        volume = self._match(claim, reserved_only=waits)
         if volume is not None:
             self._bind(volume, claim)
         elif waits:
             pass  # the scheduler will reserve a volume for it, or select a node
         elif storage_class is None or storage_class.provisioner == NO_PROVISIONER:
-            self._hopeful.setdefault(class_name, {})[claim.key] = None
+            self._unmatched.setdefault(class_name, {})[claim.key] = None
         elif node_name is not None and node_name not in self._cluster.nodes:
             metadata = _without(claim.metadata, SELECTED_NODE)  # that node has gone: the scheduler must choose again
             self._cluster.update_object(replace(claim, metadata=metadata))
         else:
             self._provision(claim, storage_class, node_name)
 
-    def _match(self, claim: PersistentVolumeClaim, *, promised_only: bool) -> PersistentVolume | None:
+    def _match(self, claim: PersistentVolumeClaim, *, reserved_only: bool) -> PersistentVolume | None:
         """Return a volume reserved for the claim, else the smallest one that fits, else None.
 
-        If `promised_only`, only a reserved volume is returned. Of equally large ones, the first by name is chosen.
+        If `reserved_only`, only a reserved volume is returned. Of equally large ones, the first by name is chosen.
         """
         wanted = _wanted(claim)
-        for name in self._promised.get(claim.key, ()):
+        for name in self._reserved.get(claim.key, ()):
             volume = self._volumes[name]
-            if _is_promised(volume, claim) and _size(volume) >= wanted and _is_of_mode(volume, claim):
+            if _is_reserved_for(volume, claim) and _size(volume) >= wanted and _is_of_mode(volume, claim):
                 return volume
-        if promised_only:
+        if reserved_only:
             return None
         best: tuple[int, str] | None = None
         selector = compile_label_selector(claim.spec.selector or LabelSelector(), "spec.selector")  # empty: any labels
@@ -280,7 +280,7 @@ class VolumeController(Controller):
     def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
         """Set what is still missing in volume and claim for the two to be bound to each other."""
         metadata, spec = volume.metadata, volume.spec
-        if not _is_promised(volume, claim):
+        if not _is_reserved_for(volume, claim):
             metadata = _with(metadata, BOUND_BY_CONTROLLER, "yes")
         if spec.claim_ref is None or spec.claim_ref.uid != claim.metadata.uid:
             spec = replace(spec, claim_ref=_reference(claim))
@@ -367,18 +367,18 @@ class VolumeController(Controller):
                 self._cluster.delete_object(PERSISTENT_VOLUME_CLAIMS, claim.key)
 
 
-def _is_promised(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+def _is_reserved_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     """Return True if the volume's claimRef names this claim; a claimRef written by a user may lack the uid."""
-    promised = volume.spec.claim_ref
+    claim_ref = volume.spec.claim_ref
     return (
-        promised is not None
-        and (promised.namespace, promised.name) == (claim.metadata.namespace, claim.metadata.name)
-        and promised.uid in ("", claim.metadata.uid)
+        claim_ref is not None
+        and (claim_ref.namespace, claim_ref.name) == (claim.metadata.namespace, claim.metadata.name)
+        and claim_ref.uid in ("", claim.metadata.uid)
     )
 
 
-def _key_of(promised: ObjectReference) -> str:
-    return f"{promised.namespace}/{promised.name}"
+def _key_of(claim_ref: ObjectReference) -> str:
+    return f"{claim_ref.namespace}/{claim_ref.name}"
 
 
 def _is_of_mode(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
