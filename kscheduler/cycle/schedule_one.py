@@ -105,7 +105,7 @@ class ScheduleOne:
         self._quick_steps = quick_steps
         self._current_pod = current_pod
         self._refused_pods = refused_pods
-        self._decisions = decisions  # remembered for whoever asks why; None: nobody will
+        self._decisions = decisions  # kept to explain them later; None: they are not
         self._bind_outside = bind_outside
 
     # --- scheduling cycle ---

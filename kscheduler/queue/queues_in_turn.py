@@ -109,7 +109,7 @@ class QueuesInTurn(ActiveQueue):
         return demand.queue if demand.queue in self._leaves else OUTSIDE
 
     def _follow(self) -> None:
-        """Make the heaps anew if other queues take pods than before; each pod keeps its place among the others."""
+        """Build the heaps again if other queues take pods than before; each pod keeps its place among the others."""
         leaves = self._queues.leaves
         if leaves is self._leaves:
             return
