@@ -133,17 +133,17 @@ class _Simulation:
         self._settings = settings
         self._progress = progress
         self._arrived = 0  # how many of scenario.arrivals have been created
-        self._changed = 0  # how many of scenario.changes have been carried out
-        self._arrival_s = self._change_s = math.inf  # when the next of each comes, while they are played
+        self._changes_made = 0  # how many of scenario.changes have been carried out
+        self._next_arrival_s = self._next_change_s = math.inf  # when they come, while arrivals and changes are played
         self._runs_s: dict[str, float] = {}  # pod uid -> how long it runs once bound
         self._departures: list[tuple[float, int, str, str]] = []  # (when, number, key, uid), a heap
-        self._number = 0
-        self._changed_s = 0.0  # when a pod last changed in any way
+        self._departure_number = 0  # of the latest one: those at one instant are played in order
+        self._last_change_s = 0.0  # when a pod last changed in any way, or a change of the scenario was carried out
         self._ended: asyncio.Future[Ending]
-        self._timer: asyncio.TimerHandle | None = None  # until which the player sleeps
-        self._is_asleep = False
-        self._wanted_s = 0.0  # until when, unless it is woken
-        self._started_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None  # that ends the sleep
+        self._is_asleep = False  # True while nothing is to be played
+        self._sleeps_until_s = 0.0  # unless it is woken before
+        self._started_s = 0.0  # the loop's time from which those of arrivals and changes count
         self._load: RealLoad | None = None  # created when first used
         self._gangs = GangBook(scenario.pod_groups) if scenario.pod_groups else None
 
@@ -180,7 +180,7 @@ class _Simulation:
             cluster.create_object(other)
         for node in self._scenario.nodes:
             cluster.create_node(node)
-        self._change(0.0)
+        self._make_changes(0.0)
         history = LoadHistory(self._real_load()) if self._declares_usage() else None
         self._create_existing()
         volumes.settle()
@@ -240,8 +240,10 @@ class _Simulation:
         """Play arrivals, departures and changes, by events of the loop, until there is a reason to stop."""
         self._ended = self._loop.create_future()
         arrivals, changes = self._scenario.arrivals, self._scenario.changes
-        self._arrival_s = started_s + arrivals[self._arrived].at_s if self._arrived < len(arrivals) else math.inf
-        self._change_s = started_s + changes[self._changed].at_s if self._changed < len(changes) else math.inf
+        self._next_arrival_s = started_s + arrivals[self._arrived].at_s if self._arrived < len(arrivals) else math.inf
+        self._next_change_s = (
+            started_s + changes[self._changes_made].at_s if self._changes_made < len(changes) else math.inf
+        )
         self._go_on()
         try:
             return await self._ended
@@ -253,8 +255,8 @@ class _Simulation:
         """Play what is due, departures first: what leaves at an instant makes room for what comes."""
         try:
             now = self._clock.now()
-            if self._change_s < math.inf:
-                self._change(now - self._started_s)
+            if self._next_change_s < math.inf:
+                self._make_changes(now - self._started_s)
             if self._departures and self._departures[0][0] <= now:
                 self._play_departures(now)
             self._play_arrivals(now)
@@ -273,10 +275,10 @@ class _Simulation:
         """Create the pods that are due, CHUNK at a time, then find out what comes next."""
         arrivals, started_s = self._scenario.arrivals, self._started_s
         created = 0
-        while self._arrival_s <= now:
+        while self._next_arrival_s <= now:
             arrival = arrivals[self._arrived]
             self._arrived = following = self._arrived + 1
-            self._arrival_s = started_s + arrivals[following].at_s if following < len(arrivals) else math.inf
+            self._next_arrival_s = started_s + arrivals[following].at_s if following < len(arrivals) else math.inf
             if not arrival.pod.spec.node_name:
                 self._create(arrival, started_s)
                 created += 1
@@ -321,7 +323,7 @@ class _Simulation:
             if not self._accounting.pending:
                 return Ending.ALL_PLACED, now
             # Pods may wait for metrics that will be available again after the last outage.
-            changed_s = max(self._changed_s, started_s + self._scenario.metrics.last_outage_s)
+            changed_s = max(self._last_change_s, started_s + self._scenario.metrics.last_outage_s)
             until = changed_s + QUIET_S
             if now >= until:
                 if not self._unexplained():
@@ -333,20 +335,20 @@ class _Simulation:
 
     def _next_event(self) -> float:
         """Return when the next pod or change comes, or a pod leaves; infinity if nothing does."""
-        next_s, departures = self._arrival_s, self._departures
+        next_s, departures = self._next_arrival_s, self._departures
         if departures and departures[0][0] < next_s:
             next_s = departures[0][0]
-        return next_s if next_s <= self._change_s else self._change_s
+        return next_s if next_s <= self._next_change_s else self._next_change_s
 
-    def _change(self, until_s: float) -> None:
+    def _make_changes(self, until_s: float) -> None:
         """Carry out the scenario's recorded changes up to `until_s`, in seconds since the first arrival."""
         changes = self._scenario.changes
-        while self._changed < len(changes) and changes[self._changed].at_s <= until_s:
-            apply_change(self._cluster, changes[self._changed])
-            self._changed += 1
-            self._changed_s = self._clock.now()
-        is_more = self._changed < len(changes)
-        self._change_s = self._started_s + changes[self._changed].at_s if is_more else math.inf
+        while self._changes_made < len(changes) and changes[self._changes_made].at_s <= until_s:
+            apply_change(self._cluster, changes[self._changes_made])
+            self._changes_made += 1
+            self._last_change_s = self._clock.now()
+        is_more = self._changes_made < len(changes)
+        self._next_change_s = self._started_s + changes[self._changes_made].at_s if is_more else math.inf
 
     def _create(self, arrival: Arrival, started_s: float) -> None:
         pod = self._cluster.create_pod(arrival.pod)
@@ -372,15 +374,15 @@ class _Simulation:
                 self._schedule_departure(now + lasts_s, each)
 
     def _schedule_departure(self, at_s: float, pod: Pod) -> None:
-        self._number += 1
+        self._departure_number += 1
         metadata = pod.metadata
         key = f"{metadata.namespace}/{metadata.name}"  # as `pod.key`, without its call
-        heapq.heappush(self._departures, (at_s, self._number, key, metadata.uid))
-        if at_s < self._wanted_s:
+        heapq.heappush(self._departures, (at_s, self._departure_number, key, metadata.uid))
+        if at_s < self._sleeps_until_s:
             self._wake()
 
     def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
-        self._changed_s = self._clock.now()
+        self._last_change_s = self._clock.now()
         if before is None:
             assert after is not None
             if after.spec.volumes:
@@ -392,22 +394,22 @@ class _Simulation:
             if _has_claims(before):
                 self._claims.note_end(before)
             if self._gangs is not None:
-                self._gangs.left(before, self._changed_s)
+                self._gangs.left(before, self._last_change_s)
             if after is None:
                 return
         if after.metadata.deletion_timestamp is not None and before.metadata.deletion_timestamp is None:
-            self._schedule_departure(self._changed_s + grace_s(after), after)
+            self._schedule_departure(self._last_change_s + grace_s(after), after)
         if before.spec.node_name or not after.spec.node_name:
             return
         self._begin(after)
         if not self._accounting.pending and self._is_asleep:
             next_s = self._next_event()
-            if next_s == math.inf or next_s <= self._changed_s:
+            if next_s == math.inf or next_s <= self._last_change_s:
                 self._wake()  # this may have been the last one
 
     def _sleep(self, until: float) -> None:
         self._is_asleep = True
-        self._wanted_s = until
+        self._sleeps_until_s = until
         if self._timer is not None:
             self._timer.cancel()  # if it has not fired yet: the player was woken otherwise
         self._timer = self._loop.call_at(until, self._time_has_come)
@@ -416,7 +418,7 @@ class _Simulation:
         """Go on after all else that is due now, as `_wake`; at once if there is nothing else."""
         if self._is_asleep and self._loop.is_at_last_call():
             self._is_asleep = False
-            self._wanted_s = 0.0
+            self._sleeps_until_s = 0.0
             self._go_on()
         else:
             self._wake()
@@ -424,7 +426,7 @@ class _Simulation:
     def _wake(self) -> None:
         if self._is_asleep:
             self._is_asleep = False
-            self._wanted_s = 0.0
+            self._sleeps_until_s = 0.0
             self._loop.call_soon(self._go_on)
 
     def _show(self, progress: Progress) -> None:
