@@ -6,7 +6,8 @@
 Loads: each pod has a ResourceClaim made from a template; five pods share a claim, as in SchedulingWithResourceClaim; or
 each pod requests an extended resource that a class backs. Or claims from templates have selectors, alternatives, two
 devices of one model, a partition of a device with counters, shares of two devices as in ConsumableCapacity, or all
-devices of a node.
+devices of a node. Or ten nodes have a pool in common, whose devices name their nodes one by one, and pods ask for one
+device or for two of one model.
 Counted is all that the scheduler does for a pod from the watch to the confirmed binding, with its claim's events and
 writes. The simulated apiserver and its controllers are left out. Time plays a small part in it: a burst may be decided
 in more or fewer batches, which changes the sum by a few per cent.
@@ -35,6 +36,7 @@ from perf.workloads.embedded_cluster import EmbeddedCluster, Request
 DRIVER = "gpu.example.com"
 DEVICES = 10  # of a node
 SHARED_DEVICES = 4  # of a node, of which each has room for as many shares
+NODES_OF_RACK = 10  # which have a pool in common
 FIRST_PODS = 10  # before those that are counted, so that selectors and classes are known
 
 # Parts of the apiserver in memory and of this program.
@@ -104,10 +106,18 @@ class Load(enum.StrEnum):
     PARTITIONS = "partitions"
     SHARES = "shares"
     ALL = "all"
+    RACKS = "racks"
+    MATCHING_IN_RACKS = "matching-in-racks"
 
 
 # For how many pods a node has devices.
-_PODS_OF_NODE = {Load.PARTITIONS: DEVICES // 2, Load.SHARES: SHARED_DEVICES * SHARED_DEVICES // 2, Load.ALL: 1}
+_PODS_OF_NODE = {
+    Load.PARTITIONS: DEVICES // 2,
+    Load.SHARES: SHARED_DEVICES * SHARED_DEVICES // 2,
+    Load.ALL: 1,
+    Load.MATCHING_IN_RACKS: DEVICES // 2,
+}
+_IN_RACKS = (Load.RACKS, Load.MATCHING_IN_RACKS)
 
 
 def calls_a_pod(nodes: int, pods: int, load: Load = Load.TEMPLATE) -> dict[str, float]:
@@ -145,11 +155,12 @@ class _Run:
         for number in range(nodes):
             node = {**_NODE, "metadata": {"name": f"node-{number}"}}
             await self._call("POST", "/api/v1/nodes", node)
-            for each in self._slices(f"node-{number}"):
+            for each in self._slices(number):
                 await self._call("POST", f"{devices}/resourceslices", each)
         is_extended = self._load is Load.EXTENDED
         await self._call("POST", f"{devices}/deviceclasses", _CLASS_OF_RESOURCE if is_extended else _CLASS)
-        wanted = _DEVICES.get(self._load, {"requests": [_REQUEST]})
+        asked = Load.MATCHING if self._load is Load.MATCHING_IN_RACKS else self._load
+        wanted = _DEVICES.get(asked, {"requests": [_REQUEST]})
         template = {"metadata": {"name": "one-gpu"}, "spec": {"spec": {"devices": wanted}}}
         await self._call("POST", f"{devices}/namespaces/test/resourceclaimtemplates", template)
         await self._call("START", body=yaml.safe_dump(_CONFIGURATION))
@@ -159,7 +170,11 @@ class _Run:
         profile.disable()
         await self._call("STOP")
 
-    def _slices(self, node: str) -> list[dict[str, Any]]:
+    def _slices(self, number: int) -> list[dict[str, Any]]:
+        """Return what is published when a node is made."""
+        if self._load in _IN_RACKS:
+            return [] if number % NODES_OF_RACK else [_slice_of_rack(number)]
+        node = f"node-{number}"
         numbers = {Load.MATCHING: 2 * DEVICES, Load.SHARES: SHARED_DEVICES}
         devices = node_slice(DRIVER, node, numbers.get(self._load, DEVICES))
         if self._load is Load.SHARES:
@@ -206,6 +221,16 @@ class _Run:
         reply = await self._embedded.answer(Request(1, method, path, body))
         if reply.status >= 400:
             raise RuntimeError(f"{method} {path}: {reply.status} {reply.message}")
+
+
+def _slice_of_rack(first: int) -> dict[str, Any]:
+    """Return the slice of the rack that begins with this node."""
+    found = node_slice(DRIVER, f"rack-{first // NODES_OF_RACK}", NODES_OF_RACK * DEVICES)
+    del found["spec"]["nodeName"]
+    found["spec"]["perDeviceNodeSelection"] = True
+    for index, device in enumerate(found["spec"]["devices"]):
+        device["nodeName"] = f"node-{first + index % NODES_OF_RACK}"
+    return found
 
 
 def _spec(load: Load, prefix: str, number: int) -> dict[str, Any]:

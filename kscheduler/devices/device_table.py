@@ -1,7 +1,7 @@
 """The devices that a node sees as columns of integers, for the kernel that searches them.
 
-Nodes with the same pools share a table. It has what decides about requests: a node with devices that depend on the node
-has none, and is searched in the general form.
+Nodes share a table if they see the same pools and can use the same devices of these. It has what decides about
+requests: a node with devices for which that is more than comparing integers has none, and is searched in general form.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ class DeviceTable:
         "_counting",
         "_exclusive",
         "_features",
+        "_inaccessible",
         "_sharing",
         "capacities",
         "devices",
@@ -69,6 +70,7 @@ class DeviceTable:
 
     def __init__(self, pools: Sequence[Pool], devices: Sequence[ParsedDevice], features: Features) -> None:
         self._features = features
+        self._inaccessible = [device for pool in pools if pool.is_usable for device in pool.inaccessible]
         self.kept: dict[Hashable, Matches] = {}  # by plan
         self.has_all_pools = all(pool.is_usable for pool in pools)
         self.devices = devices
@@ -77,14 +79,14 @@ class DeviceTable:
         self.pool_of, self.pool_starts = array("i"), array("i", [0])
         starts, counters, amounts = array("i", [0]), array("i"), array("q")
         self._counting: list[Pool] = []  # the pools with counters, in order
-        for place, pool in enumerate(each for each in pools if each.is_usable and each.devices):
+        for place, pool in enumerate(each for each in pools if each.is_usable and each.accessible):
             first = self.pool_starts[-1]
             names = [(name, each) for name, of in pool.counters.totals.items() for each in of] if _counts(pool) else []
             numbers = {name: first + index for index, name in enumerate(names)}
             self.pool_starts.append(first + len(names))
             if names:
                 self._counting.append(pool)
-            for device in pool.devices:
+            for device in pool.accessible:
                 self.pool_of.append(place)
                 for counter_set, name, amount in device.consumption if names else ():
                     counters.append(numbers[counter_set, name])
@@ -105,9 +107,12 @@ class DeviceTable:
             self.room_starts.append(len(self.capacities))
 
     @staticmethod
-    def of(pools: Sequence[Pool], devices: Sequence[ParsedDevice], features: Features) -> DeviceTable | None:
-        """Return the table of a node's pools and all devices in them; None if it has none."""
+    def of(pools: Sequence[Pool], features: Features) -> DeviceTable | None:
+        """Return the table of the devices that a node can use; None if it has none. `pools`: those that it sees."""
+        devices = [device for pool in pools if pool.is_usable for device in pool.accessible]
         if len(devices) > MAX_DEVICES or not all(_fits_integers(device, features) for device in devices):
+            return None
+        if any(pool.has_malformed_selectors for pool in pools):
             return None
         keys = [pool.id[1] if features.rules.counters_by_pool_name else pool.id for pool in pools if _counts(pool)]
         if len(keys) != len(set(keys)):
@@ -177,7 +182,8 @@ class DeviceTable:
         """
         found = bytearray(len(self.devices))
         features, evaluated = self._features, 0
-        for place, device in enumerate(self.devices):
+        # The search looks at selectors before nodes, so it must not be an error either about a device of other nodes.
+        for place, device in enumerate([*self.devices, *self._inaccessible]):
             view = None
             for expression in query.expressions:
                 answers = device.slice.answers(expression)
@@ -195,7 +201,7 @@ class DeviceTable:
                 if answer == NO:
                     break
             else:
-                if device.has_binding_conditions and not features.binding_conditions:
+                if place >= len(found) or (device.has_binding_conditions and not features.binding_conditions):
                     continue
                 is_tolerated = not (features.taints and device.taints) or are_tolerated(
                     device.taints, query.tolerations
@@ -233,7 +239,7 @@ def _counts(pool: Pool) -> bool:
 
 
 def _fits_integers(device: ParsedDevice, features: Features) -> bool:
-    if device.target is not None or device.slice.skips_operations:
+    if device.slice.skips_operations:
         return False
     if any(each.limit < 0 for each in device.capacity.values()):
         return False

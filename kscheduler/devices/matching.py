@@ -1,10 +1,11 @@
 """Which devices of a pool a request could get, as bits: the same for all requests that ask alike, and kept by callers.
 
-Bit i stands for the i-th device of the pool. Devices in use match as others do.
+Bit i stands for the i-th accessible device of the pool. Devices in use match as others do.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kscheduler.api.devices import DeviceToleration
@@ -42,8 +43,10 @@ class DeviceMatcher:
 
     def matching(self, query: DeviceQuery, pool: Pool) -> int:
         """Return the devices of a pool that a query allows, as bits; PECULIAR if only the search can decide."""
+        if pool.has_malformed_selectors or self._is_error(query, pool.inaccessible):
+            return PECULIAR
         bits = 0
-        for i, device in enumerate(pool.devices):
+        for i, device in enumerate(pool.accessible):
             if device.has_binding_conditions and not self._features.binding_conditions:
                 continue
             try:
@@ -57,6 +60,15 @@ class DeviceMatcher:
             if not self._features.taints or not device.taints or are_tolerated(device.taints, query.tolerations):
                 bits |= 1 << i
         return bits
+
+    def _is_error(self, query: DeviceQuery, inaccessible: Sequence[ParsedDevice]) -> bool:
+        """Return whether it is an error to ask the selectors about a device, which the search does for all nodes."""
+        try:
+            for device in inaccessible:
+                self._is_selected(query, device)
+        except SelectorError:
+            return True
+        return False
 
     def _is_selected(self, query: DeviceQuery, device: ParsedDevice) -> bool:
         view: DeviceView | None = None
@@ -75,8 +87,7 @@ class DeviceMatcher:
     def _is_peculiar(self, device: ParsedDevice) -> bool:
         """Return whether only the search can tell: it depends on the node, is shared, or has a policy of capacity."""
         features = self._features
-        depends_on_node = device.slice.skips_operations and features.heeds_node_operations
-        if depends_on_node or device.target is not None:
+        if device.slice.skips_operations and features.heeds_node_operations:
             return True
         if not features.consumable_capacity:
             return False
@@ -89,12 +100,12 @@ class DeviceMatcher:
 
 
 def free_devices(pool: Pool, state: AllocatedState) -> tuple[int, int]:
-    """Return the devices of a pool that are not in use, as bits, and those of them that any request can always get.
+    """Return the accessible devices of a pool that are not in use, as bits, and those of them that are certain.
 
-    The latter share no counters with others, and have all their capacity.
+    Any request can always get the latter: they share no counters with others, and have all their capacity.
     """
     free = certain = 0
-    for i, device in enumerate(pool.devices):
+    for i, device in enumerate(pool.accessible):
         if device.id not in state.devices:
             free |= 1 << i
             if not device.uses_counters and device.id not in state.capacity:

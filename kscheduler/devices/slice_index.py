@@ -6,7 +6,8 @@ stay is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter as CounterOf
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from kscheduler.api.devices import ResourceSlice
@@ -18,9 +19,10 @@ from kscheduler.devices.device_table import DeviceTable
 from kscheduler.devices.errors import AllocationError
 from kscheduler.devices.features import Features
 from kscheduler.devices.pools import Pool, PoolSlices, sort_pools
-from kscheduler.devices.slices import ParsedDevice, ParsedSlice, PoolID
+from kscheduler.devices.slices import NodeTarget, ParsedDevice, ParsedSlice, PoolID
 from kscheduler.errors import DecodeError
 
+Labels = Mapping[str, str] | None  # of a node
 # Where nodes look for slices: at their name (a tuple of one), at each of their labels (key, value), and here.
 _Place = tuple[str, ...]
 _EVERYWHERE: _Place = ()
@@ -31,19 +33,19 @@ class NodePools:
 
     __slots__ = ("_table", "by_id", "devices", "has_invalid", "pools")
 
-    def __init__(self, pools: Sequence[Pool]) -> None:
+    def __init__(self, pools: Sequence[Pool], *, has_table: bool = True) -> None:
         self.pools = pools
         self.by_id = {pool.id: pool for pool in self.pools}
         self.devices: Sequence[ParsedDevice] = [
             device for pool in self.pools if pool.is_usable for device in pool.devices
         ]
         self.has_invalid = any(pool.is_invalid for pool in self.pools)
-        self._table: DeviceTable | Literal[False] | None = False  # False: it has not been asked for
+        self._table: DeviceTable | Literal[False] | None = False if has_table else None  # False: not asked for yet
 
     def table(self, features: Features) -> DeviceTable | None:
         """Return the devices as columns; None if the kernel cannot search them. `features`: always the same."""
         if self._table is False:
-            self._table = DeviceTable.of(self.pools, self.devices, features)
+            self._table = DeviceTable.of(self.pools, features)
         return self._table
 
 
@@ -61,10 +63,12 @@ class SliceIndex:
         self._placed: dict[_Place, list[ParsedSlice]] = {}
         self._conditional = 0  # number of slices for nodes that depend on more than the name
         self._pools: dict[PoolID, PoolSlices] = {}
-        self._of_nodes: dict[str, NodePools] = {}  # node -> its pools, where they do not depend on its labels
+        self._of_nodes: dict[str, tuple[Labels, NodePools]] = {}  # node -> its pools, and the labels it had then
         self._joined: dict[tuple[Pool, ...], NodePools] = {}  # what nodes with the same pools have in common
         self.node_changes: ChangeLog[str] = ChangeLog()  # names of nodes whose pools may have changed
         self._foreign: list[Pool] | None = None  # pools with counters that are at fault for nodes without their devices
+        # What counters are kept under (see AvailableCounters) -> how many different ones nodes may see.
+        self._different_counters: CounterOf[Hashable] = CounterOf()
         for each in slices:
             self._add(each)
 
@@ -81,7 +85,9 @@ class SliceIndex:
         for parsed in self._by_name.pop(name, ()):
             pool = self._pools[parsed.pool_id]
             self._forget(parsed, pool)
+            before = pool.different_counters
             pool.remove(parsed)
+            self._count_counters(pool, before)
             if not pool.members:
                 del self._pools[parsed.pool_id]
             if not self._is_hidden(parsed):
@@ -96,13 +102,12 @@ class SliceIndex:
 
     def pools_of(self, node: Node) -> NodePools:
         """Return the pools whose slices the node can use. Raises AllocationError for malformed slices."""
-        name = node.metadata.name
+        name, labels = node.metadata.name, node.metadata.labels
         known = self._of_nodes.get(name)
-        if known is not None:
-            return known
+        if known is not None and (not self._conditional or known[0] is labels or known[0] == labels):
+            return known[1]
         found = self._join(tuple(sort_pools(self._gather(node))))
-        if not self._conditional:
-            self._of_nodes[name] = found
+        self._of_nodes[name] = labels, found
         return found
 
     def devices_at(self, node: Node) -> Iterator[ParsedDevice]:
@@ -121,10 +126,17 @@ class SliceIndex:
                     yield device
 
     def _join(self, pools: tuple[Pool, ...]) -> NodePools:
-        """Return one object for all nodes with the same pools."""
+        """Return one object for all nodes with the same pools.
+
+        Where nodes see different counters under one key, those of the node whose search needs them first count for all.
+        The kernel does not say whether it needed them.
+        """
         found = self._joined.get(pools)
         if found is None:
-            found = self._joined[pools] = NodePools(pools)
+            has_table = not any(
+                pool.uses_counters and self._different_counters[self._counters_key(pool.id)] > 1 for pool in pools
+            )
+            found = self._joined[pools] = NodePools(pools, has_table=has_table)
         return found
 
     # --- the index ------------------------------------------------------------------------------------------------
@@ -140,7 +152,9 @@ class SliceIndex:
                 has_partitions=self._has_partitions,
                 hides_groups=self._hides_groups,
             )
+        before = pool.different_counters
         pool.add(parsed)
+        self._count_counters(pool, before)
         self._forget(parsed, pool)
         if not self._is_hidden(parsed):
             self._conditional += _is_conditional(parsed)
@@ -153,11 +167,25 @@ class SliceIndex:
             return ((parsed.node_name,),)
         if parsed.has_counters and self._rules.counter_slices_concern_all_nodes:
             return (_EVERYWHERE,)
-        return _narrowing(parsed)
+        if parsed.is_per_device and not parsed.target.is_set:
+            return _narrowing_by_device(parsed)
+        return _narrowing(parsed.target)
 
     def _is_hidden(self, parsed: ParsedSlice) -> bool:
         """Return True for a slice that needs a feature that is off; its pool counts as incomplete."""
         return parsed.uses_compatibility_groups and self._hides_groups
+
+    def _counters_key(self, pool: PoolID) -> Hashable:
+        return pool[1] if self._rules.counters_by_pool_name else pool
+
+    def _count_counters(self, pool: PoolSlices, before: int) -> None:
+        """Follow a change of a pool. `before`: its `different_counters` until then."""
+        after = pool.different_counters
+        if after != before:
+            key = self._counters_key(pool.id)
+            self._different_counters[key] += after - before
+            if not self._different_counters[key]:
+                del self._different_counters[key]
 
     def _forget(self, changed: ParsedSlice, pool: PoolSlices) -> None:
         """Drop what is kept for the nodes that see a pool, because one of its slices is added or removed."""
@@ -187,15 +215,25 @@ class SliceIndex:
             yield from (pool for pool in self._foreign_faults() if pool.id not in relevant)
         for pool_id, members in relevant.items():
             members.sort(key=lambda parsed: (not parsed.node_name, parsed.order))
-            pool = self._pools[pool_id].seen_by_node(tuple(members))
+            accessible = {
+                parsed: parsed.accessible_from(node)
+                for parsed in members
+                if parsed.is_per_device and not parsed.has_counters  # those with counter sets have no devices
+            }
+            pool = self._pools[pool_id].seen_by_node(tuple(members), accessible)
             if pool is not None:
                 yield pool
 
     def _candidates(self, node: Node) -> Iterator[ParsedSlice]:
         yield from self._placed.get((node.metadata.name,), ())
         if self._conditional:
+            # A slice whose devices name nodes one by one may be found at several places.
+            seen: set[ParsedSlice] = {*self._placed.get((node.metadata.name,), ())}
             for label in (node.metadata.labels or {}).items():
-                yield from self._placed.get(label, ())
+                for parsed in self._placed.get(label, ()):
+                    if parsed not in seen:
+                        seen.add(parsed)
+                        yield parsed
         yield from self._placed.get(_EVERYWHERE, ())
 
     def _concerns(self, parsed: ParsedSlice, node: Node) -> bool:
@@ -238,10 +276,26 @@ def _is_conditional(parsed: ParsedSlice) -> bool:
     return parsed.is_per_device or not (parsed.node_name or parsed.target.is_all)
 
 
-def _narrowing(parsed: ParsedSlice) -> Iterable[_Place]:
-    """Return names or labels of which a node has one if the slice's selector matches it."""
+def _narrowing_by_device(parsed: ParsedSlice) -> Iterable[_Place]:
+    """Return names or labels of which a node has one if a device of the slice can be used from it."""
     try:
-        affinity = parsed.target.affinity
+        targets = [device.target for device in parsed.devices]
+    except AllocationError:
+        return (_EVERYWHERE,)  # it is an error on each node
+    places = dict.fromkeys(place for each in targets if each is not None for place in _places_of_device(each))
+    return (_EVERYWHERE,) if _EVERYWHERE in places else places
+
+
+def _places_of_device(target: NodeTarget) -> Iterable[_Place]:
+    if target.node_name:
+        return ((target.node_name,),)
+    return _narrowing(target) if target.is_set else ()
+
+
+def _narrowing(target: NodeTarget) -> Iterable[_Place]:
+    """Return names or labels of which a node has one if a selector matches it."""
+    try:
+        affinity = target.affinity
     except DecodeError:
         return (_EVERYWHERE,)  # each node is rejected with a reason of its own
     if affinity is None or affinity.terms is None or len(affinity.terms) != 1:

@@ -27,7 +27,7 @@ UNKNOWN_VALUE: AttributeValue = ("", "")  # of a type that is not known here
 _MAX_EXPRESSIONS = 64  # of which a slice keeps the answers: more than the classes and claims for its devices use
 OPTIONAL_NODE_OPERATIONS = "DRAOptionalNodeOperations"  # a feature that nodes declare
 
-UNKNOWN, NO, YES = 0, 1, 2  # answers of a selector
+UNKNOWN, NO, YES = 0, 1, 2  # answers of a selector, of devices or of nodes
 
 _NO_ATTRIBUTES: Mapping[str, DeviceAttribute] = {}
 
@@ -67,6 +67,13 @@ class NodeTarget:
             return True
         affinity = self.affinity
         return affinity is not None and affinity.matches(node.metadata.labels or {}, node.metadata.name)
+
+    def says(self, node: Node) -> int:
+        """Return YES if the node is one of them, else NO; UNKNOWN if the selector is malformed."""
+        try:
+            return YES if self.matches(node) else NO
+        except DecodeError:
+            return UNKNOWN
 
 
 def _compile(selector: NodeSelector) -> RequiredNodeAffinity:
@@ -259,6 +266,13 @@ class ParsedSlice:
             return ParsedDevice(self, index, device)
         except QuantityError as error:
             raise AllocationError(f"ResourceSlice {self.name}, device {device.name}: {error}") from None
+
+    def accessible_from(self, node: Node) -> bytes:
+        """Return for each device, where these name nodes one by one, whether the node can use it: NO or YES.
+
+        UNKNOWN if the device's selector of nodes is malformed. Raises AllocationError as `devices`.
+        """
+        return bytes(NO if device.target is None else device.target.says(node) for device in self.devices)
 
     def answers(self, expression: str) -> bytearray:
         """Return a selector's answer for each device: UNKNOWN, NO or YES, to be completed by the caller."""

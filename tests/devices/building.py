@@ -37,7 +37,7 @@ from kscheduler.api.devices import (
     ResourceSlice,
     ResourceSliceSpec,
 )
-from kscheduler.api.objects import Node, ObjectMeta
+from kscheduler.api.objects import Node, NodeSelector, NodeSelectorTerm, ObjectMeta, SelectorRequirement
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.devices.allocated import AllocatedState
 from kscheduler.devices.allocator import Allocator
@@ -120,6 +120,10 @@ def device(name: str, attributes: Mapping[str, str | int | bool] | None = None, 
         },
         **fields,
     )
+
+
+def in_zone(*zones: str) -> NodeSelector:
+    return NodeSelector([NodeSelectorTerm([SelectorRequirement("zone", "In", list(zones))])])
 
 
 def devices(*names: str) -> list[Device]:

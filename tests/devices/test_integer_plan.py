@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import msgspec
 import pytest
@@ -19,7 +20,7 @@ from kscheduler.api.devices import (
     ResourceClaim,
     ResourceSlice,
 )
-from kscheduler.api.objects import Node, RawQuantity
+from kscheduler.api.objects import Node, NodeSelector, NodeSelectorTerm, RawQuantity, SelectorRequirement
 from kscheduler.cel.selectors import selectors_for
 from kscheduler.config.releases import Release
 from kscheduler.devices.allocated import AllocatedState
@@ -36,6 +37,7 @@ from tests.devices.building import (
     alternative,
     counter_set,
     device,
+    devices,
     first_available,
     in_use,
     make_claim,
@@ -158,6 +160,49 @@ def test_all_devices_are_found_or_the_error_is_that_of_the_search(release: Relea
         allocator.allocate(make_node(), [claim], plan=plan)
 
 
+@pytest.mark.parametrize("release", RELEASES)
+def test_devices_of_other_nodes_are_not_found(release: Release) -> None:
+    published = [
+        device(f"d{i}", {"model": "a"}, node_name=node) for i, node in enumerate(["node-2", "node-1", "node-2"])
+    ]
+    published.append(device("shared", {"model": "a"}, all_nodes=True))
+    cluster = Cluster(release, SliceIndex(release, [make_slice("s", published, per_device_node_selection=True)]))
+    assert found_by_the_kernel(cluster, make_claim(request(count=2))) == [("d1", None), ("shared", None)]
+    assert found_by_the_kernel(cluster, make_claim(request_all())) == [("d1", None), ("shared", None)]
+    assert found_by_the_kernel(cluster, make_claim(request(count=3))) is None
+    cluster.state = in_use("d0", "d1")
+    assert found_by_the_kernel(cluster, make_claim(request(count=1))) == [("shared", None)]
+    assert found_by_the_kernel(cluster, make_claim(request_all())) is None
+
+
+def test_where_a_selector_is_an_error_about_a_device_of_another_node_the_search_decides() -> None:
+    published = [device("d0", {"model": "a"}, node_name="node-1"), device("d1", node_name="node-2")]
+    cluster = Cluster(NEW, SliceIndex(NEW, [make_slice("s", published, per_device_node_selection=True)]))
+    allocator = cluster.allocator()
+    for count in (1, 2):
+        claim = make_claim(request("r", count, "model=a"))
+        plan = plan_of(allocator, [claim])
+        assert plan is not None
+        if count == 1:
+            assert allocator.allocate(make_node(), [claim], plan=plan) is not None
+        else:
+            with pytest.raises(AllocationError, match="no such key: model"):
+                allocator.allocate(make_node(), [claim], plan=plan)
+
+
+def test_a_malformed_selector_of_nodes_is_left_to_the_search() -> None:
+    malformed = NodeSelector([NodeSelectorTerm([SelectorRequirement("zone", "Near", ["z"])])])
+    published = [device("d0", all_nodes=True), device("d1", node_selector=malformed)]
+    index = SliceIndex(NEW, [make_slice("s", published, per_device_node_selection=True)])
+    assert index.pools_of(make_node()).table(index.features) is None
+    allocator = Cluster(NEW, index).allocator()
+    claim = make_claim(request())
+    assert allocator.allocate(make_node(), [claim], plan=plan_of(allocator, [claim])) is not None
+    claim = make_claim(request(count=2))
+    with pytest.raises(AllocationError, match="failed to parse node selector"):
+        allocator.allocate(make_node(), [claim], plan=plan_of(allocator, [claim]))
+
+
 def test_a_taint_keeps_all_devices_from_being_found() -> None:
     tainted = device("t", taints=[DeviceTaint(key="k", effect="NoSchedule")])
     cluster = Cluster(NEW, SliceIndex(NEW, [make_slice("s", [*GPUS, tainted])]))
@@ -177,6 +222,44 @@ def test_many_selectors_are_evaluated_some_at_a_time() -> None:
     assert plan.find(table, cluster.state, available, cluster.selectors) is None
     assert len(cluster.selectors.evaluated) == MAX_EVALUATIONS
     assert plan.find(table, cluster.state, available, cluster.selectors) is not None
+
+
+def test_nodes_may_see_different_counters_of_one_pool(release: Release) -> None:
+    """What is left of a pool's counters is kept from node to node, for the first node that needs it."""
+    slices = []
+    for number, amounts in enumerate([{"memory": "1"}, {"memory": "2", "cores": "1"}], start=1):
+        fields: dict[str, Any] = {"node_name": f"node-{number}", "slices": 2, "generation": number}
+        published = device("d", {"model": str(number)}, consumes={"m": {"memory": "1"}})
+        slices.append(make_slice(f"s{number}", [published], **fields))
+        slices.append(make_slice(f"c{number}", shared_counters=[counter_set("m", **amounts)], **fields))
+    cluster = Cluster(release, SliceIndex(release, slices), state=in_use("other"))
+    claims = [make_claim(request("r", 1, *expressions)) for expressions in ((), ("model=2",))]
+    for claim in claims:
+        searched, planned = cluster.allocator(), cluster.allocator()
+        plan = plan_of(planned, [claim])
+        assert plan is not None
+        for name in ("node-1", "node-2"):
+            node = make_node(name)
+            assert decide(planned, node, [claim], plan) == decide(searched, node, [claim], None)
+
+
+@pytest.mark.parametrize("driver", ["gpu.example.com", "net.example.com"])
+def test_in_1_36_pools_of_one_name_have_their_counters_in_common(driver: str) -> None:
+    slices = []
+    for number, amounts in enumerate([{"memory": "1"}, {"memory": "2", "cores": "1"}], start=1):
+        fields: dict[str, Any] = {"node_name": f"node-{number}", "slices": 2}
+        fields |= {"driver": driver} if number == 2 else {"driver": "gpu.example.com"}
+        published = device("d", consumes={"m": {"memory": "1"}})
+        slices.append(make_slice(f"s{number}", [published, *devices("e")], **fields))
+        slices.append(make_slice(f"c{number}", shared_counters=[counter_set("m", **amounts)], **fields))
+    cluster = Cluster(OLD, SliceIndex(OLD, slices))
+    claim = make_claim(request(count=1))
+    searched, planned = cluster.allocator(), cluster.allocator()
+    plan = plan_of(planned, [claim])
+    assert plan is not None
+    for name in ("node-1", "node-2"):
+        node = make_node(name)
+        assert decide(planned, node, [claim], plan) == decide(searched, node, [claim], None)
 
 
 def _decoded(objects: object, kind: type) -> list:  # type: ignore[type-arg]

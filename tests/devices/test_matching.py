@@ -8,13 +8,24 @@ import pytest
 
 from kscheduler.api.devices import CapacityRequestPolicy, Device, DeviceCapacity, DeviceTaint
 from kscheduler.api.exact_quantity import Quantity
+from kscheduler.api.objects import NodeSelector, NodeSelectorTerm, SelectorRequirement
 from kscheduler.config.releases import Release
 from kscheduler.devices.allocated import AllocatedState
 from kscheduler.devices.features import Features
 from kscheduler.devices.matching import PECULIAR, DeviceMatcher, DeviceQuery, free_devices
 from kscheduler.devices.pools import Pool
 from kscheduler.devices.slice_index import SliceIndex
-from tests.devices.building import DRIVER, NEW, FakeSelectors, device, devices, make_node, make_slice, toleration
+from tests.devices.building import (
+    DRIVER,
+    NEW,
+    FakeSelectors,
+    device,
+    devices,
+    in_use,
+    make_node,
+    make_slice,
+    toleration,
+)
 
 ANY = DeviceQuery((), ())
 
@@ -77,9 +88,23 @@ def test_devices_that_can_be_shared_or_whose_capacity_is_no_plain_amount_are_lef
     assert matching(ANY, pool_of(published, release=without), without) == 1
 
 
-def test_devices_of_certain_nodes_are_left_to_the_search() -> None:
-    published = device("d0", node_name="node-1")
-    assert matching(ANY, pool_of(published, per_device_node_selection=True)) == PECULIAR
+def test_devices_of_other_nodes_do_not_match_and_have_no_bits() -> None:
+    published = [device("d0", node_name="node-2"), device("d1", node_name="node-1"), device("d2", all_nodes=True)]
+    pool = pool_of(*published, per_device_node_selection=True)
+    assert matching(ANY, pool) == 0b11
+    assert free_devices(pool, in_use("d0", "d1")) == (0b10, 0b10)
+
+
+def test_an_error_of_a_selector_about_a_device_of_another_node_is_left_to_the_search() -> None:
+    published = [device("d0", node_name="node-2"), device("d1", {"a": "1"}, all_nodes=True)]
+    pool = pool_of(*published, per_device_node_selection=True)
+    assert matching(DeviceQuery(("a=1",), ()), pool) == PECULIAR
+
+
+def test_a_device_with_a_malformed_selector_of_nodes_is_left_to_the_search() -> None:
+    malformed = NodeSelector([NodeSelectorTerm([SelectorRequirement("zone", "Near", ["z"])])])
+    published = [device("d0", all_nodes=True), device("d1", node_selector=malformed)]
+    assert matching(ANY, pool_of(*published, per_device_node_selection=True)) == PECULIAR
 
 
 def test_devices_in_use_are_not_free_and_those_with_counters_not_certain() -> None:

@@ -16,17 +16,13 @@ from tests.devices.building import (
     counter_set,
     device,
     devices,
+    in_zone,
     make_claim,
     make_node,
     make_slice,
     request,
     request_all,
 )
-
-
-def in_zone(*zones: str) -> NodeSelector:
-    return NodeSelector([NodeSelectorTerm([SelectorRequirement("zone", "In", list(zones))])])
-
 
 # --- nodes ------------------------------------------------------------------------------------------------------
 
@@ -290,3 +286,50 @@ def test_a_node_finds_slices_by_its_name_and_by_its_labels(release: Release) -> 
     for name in selectors:
         index.remove(name)
     assert seen("node-1", zone="z1", rack="r") == []
+
+
+def test_a_node_finds_slices_by_what_their_devices_say(release: Release) -> None:
+    """It finds a slice once, however many of its devices are for the node."""
+    slices = {
+        "names": [device("a", node_name="node-1"), device("b", node_name="node-2")],
+        "zones": [device("c", node_selector=in_zone("z1")), device("d", node_selector=in_zone("z2"))],
+        "both": [device("e", node_name="node-1"), device("f", node_selector=in_zone("z1")), device("g")],
+        "all": [device("h", all_nodes=True), device("i", node_name="node-1")],
+    }
+    index = SliceIndex(release)
+    for name, published in slices.items():
+        index.put(make_slice(name, published, pool=name, per_device_node_selection=True))
+    cluster = Cluster(release, index)
+
+    def seen(name: str, **labels: str) -> str:
+        chosen = cluster.chosen(make_claim(request_all()), node=make_node(name, **labels))
+        return "".join(sorted(chosen[0])) if chosen else ""
+
+    assert seen("node-1") == "aehi"
+    assert seen("node-1", zone="z1") == "acefhi"
+    assert seen("node-1", zone="z2") == "adehi"
+    assert seen("node-2", zone="z1") == "bcfh"
+    assert seen("node-3") == "h"
+    index.remove("all")
+    assert seen("node-3") == ""
+    for name in slices:
+        index.remove(name)
+    assert seen("node-1", zone="z1") == ""
+
+
+def test_nodes_that_can_use_the_same_devices_see_one_pool_and_others_share_its_counters() -> None:
+    published = [
+        device("a", node_selector=in_zone("z1"), consumes={"set": {"cores": "1"}}),
+        device("b", node_selector=in_zone("z2"), consumes={"set": {"cores": "1"}}),
+    ]
+    index = SliceIndex(NEW, [make_slice("s", published, slices=2, per_device_node_selection=True)])
+    index.put(make_slice("c", slices=2, all_nodes=True, shared_counters=[counter_set("set", cores="1")]))
+    nodes = [make_node("node-1", zone="z1"), make_node("node-2", zone="z1"), make_node("node-3", zone="z2")]
+    pools = [index.pools_of(node) for node in nodes]
+    assert pools[0] is pools[1]
+    assert pools[0] is index.pools_of(make_node("node-1", zone="z1"))
+    (one,), (other,) = pools[0].pools, pools[2].pools
+    assert one is not other
+    assert one.counters is other.counters
+    assert [device.name for device in (*one.accessible, *one.inaccessible)] == ["a", "b"]
+    assert [device.name for device in (*other.accessible, *other.inaccessible)] == ["b", "a"]

@@ -9,7 +9,7 @@ import pytest
 from kscheduler.devices.matching import DeviceQuery
 from kscheduler.snapshot.free_devices import ANY_NUMBER, MAX_QUERIES, NONE_CERTAIN, FreeCounts, FreeDevices
 from kscheduler.testing import make_node
-from tests.devices.building import FakeSelectors, counter_set, device, devices, make_slice, toleration
+from tests.devices.building import FakeSelectors, counter_set, device, devices, in_zone, make_slice, toleration
 from tests.framework.plugins.dynamicresources.bench import Bench, allocation, claim
 
 ANY = DeviceQuery((), ())
@@ -84,6 +84,29 @@ def test_parts_of_a_pool_that_nodes_see_are_told_apart_by_their_devices() -> Non
     assert columns.certain() == [1, 1]
     columns.add(claim("c", allocation=allocation("both/d1")))
     assert columns.certain() == [1, 0]
+
+
+def test_devices_that_name_their_nodes_count_there_only() -> None:
+    columns = Columns(gpus=0, nodes=3)
+    published = [device(f"d{index}", {"model": "A"}, node_name=f"n{index % 2}") for index in range(3)]
+    published.append(device("all", {"model": "A"}, all_nodes=True))
+    columns.devices.set_slice(make_slice("rack", published, pool="rack", per_device_node_selection=True))
+    assert columns.certain(MODEL) == [3, 2, 1]
+    columns.add(claim("c", allocation=allocation("rack/d2")))
+    assert columns.certain(MODEL) == [2, 2, 1]
+    columns.add(claim("d", allocation=allocation("rack/all")))
+    assert columns.certain(MODEL) == [1, 1, 0]
+
+
+def test_the_labels_of_nodes_are_followed_where_devices_name_them() -> None:
+    columns = Columns(gpus=0)
+    published = [device("d", node_selector=in_zone("z8")), device("e", node_name="n1")]
+    columns.devices.set_slice(make_slice("rack", published, pool="rack", per_device_node_selection=True))
+    assert columns.certain() == [0, 1]
+    columns.cache.set_node(make_node("n1").label(zone="z8").obj())
+    assert columns.certain() == [0, 2]
+    columns.cache.set_node(make_node("n1").label(zone="z9").obj())
+    assert columns.certain() == [0, 1]
 
 
 def test_bytes_of_numbers_are_kept_up_to_date() -> None:

@@ -37,6 +37,7 @@ from tests.devices.building import (
     counter_set,
     device,
     first_available,
+    in_zone,
     make_class,
     make_slice,
     request,
@@ -174,7 +175,7 @@ def exotic_cluster(seed: int, release: Release) -> tuple[GeneratedCluster, list[
 def plain_cluster(
     seed: int, release: Release, *, with_counters: bool
 ) -> tuple[GeneratedCluster, list[list[ResourceClaim]]]:
-    """Return nodes with GPUs of two models in their own pools, one pool for all nodes, and claims for numbers of them.
+    """Return nodes with GPUs of two models in their own pools, pools for several nodes, and claims for numbers of them.
 
     The class `gpu` backs an extended resource, which some nodes have themselves.
 
@@ -194,8 +195,21 @@ def plain_cluster(
     if rng.random() < 0.3:
         published = [device(f"net{index}", {"model": "A"}) for index in range(3)]
         slices.append(make_slice("everywhere", published, pool="net", all_nodes=True))
+    if rng.random() < 0.4:
+        slices += _rack(rng, nodes, with_counters=with_counters, is_lacking=lacking)
     classes = [backing("gpu", GPU), make_class("a", _MODEL.format("A")), make_class("b", _MODEL.format("B"))]
     return GeneratedCluster(seed, release, nodes, slices, classes), [_claims(rng) for _ in range(6)]
+
+
+def _rack(rng: random.Random, nodes: list[Node], *, with_counters: bool, is_lacking: bool) -> list[ResourceSlice]:
+    """Return a pool whose devices name their nodes one by one."""
+    devices, *counters = _pool(rng, "rack", with_counters=with_counters, is_lacking=is_lacking)
+    places: list[dict[str, Any]] = [{"node_name": node.metadata.name} for node in nodes]
+    places += [{"node_selector": in_zone("a")}, {"node_selector": in_zone("b")}, {"all_nodes": True}]
+    published = [replace(each, **rng.choice(places)) for each in devices.spec.devices or ()]
+    spec = replace(devices.spec, node_name=None, per_device_node_selection=True, devices=published or None)
+    rack = [replace(devices, spec=spec)]
+    return rack + [replace(each, spec=replace(each.spec, node_name=None, all_nodes=True)) for each in counters]
 
 
 def _pool(rng: random.Random, node: str, *, with_counters: bool, is_lacking: bool) -> list[ResourceSlice]:
