@@ -2,9 +2,9 @@
 
 Compared are the texts, the nodes that are tried with what was found there, the candidates, whom the choice may take,
 the pods that are ended in their order, and the nominations and claims that are taken back. What is random there is not
-compared: where the search begins, which candidate is taken among equals, which of several claims, and the order of one
-node's reasons. The text of a fault of devices is compared for the first pod, whose search begins at the first node; and
-what takes too long is left out.
+compared: where the search begins, which candidate is taken among equals, which of several claims (it has to be one that
+either may take), and the order of one node's reasons. The text of a fault of devices is compared for the first pod,
+whose search begins at the first node; and what takes too long is left out.
 """
 
 from __future__ import annotations
@@ -43,8 +43,7 @@ def differences(case: Case, answer: Answer, form: str) -> Iterator[tuple[int, st
         for difference in _of_preemptions(theirs, ours, has_nominated=has_nominated, has_moved=has_moved):
             yield position, f"by {form}: {difference}"
         has_moved = True
-        has_choice = len(pod["spec"].get("resourceClaims", ())) > 1
-        yield from ((position, f"by {form}: {text}") for text in _of_claims(theirs, ours, has_choice=has_choice))
+        yield from ((position, f"by {form}: {text}") for text in _of_claims(theirs, ours))
     world.check()
 
 
@@ -83,13 +82,16 @@ def _without_order(found: Preempted) -> Preempted:
     return replace(found, tried=tried, ended=sorted(found.ended))
 
 
-def _of_claims(theirs: Preempted, ours: Preempted, *, has_choice: bool) -> Iterator[str]:
-    """Of the claims that are taken back; of several that may be deallocated either program takes any."""
-    if has_choice:
-        yield from _different("number of claims deallocated", len(theirs.deallocated), len(ours.deallocated))
-    else:
+def _of_claims(theirs: Preempted, ours: Preempted) -> Iterator[str]:
+    """Of the claims that are taken back; of several that may be, either program takes any one."""
+    yield from _different("claims that may be taken back", theirs.taken_back, ours.taken_back)
+    if len(theirs.taken_back) < 2:
         yield from _different("claims deallocated", theirs.deallocated, ours.deallocated)
-    yield from _different("claims deleted", theirs.deleted, ours.deleted)
+        yield from _different("claims deleted", theirs.deleted, ours.deleted)
+        return
+    taken = [*ours.deallocated, *ours.deleted]
+    if len(taken) != 1 or taken[0] not in theirs.taken_back:
+        yield f"claims taken back: expected one of {theirs.taken_back}, got {taken}"
 
 
 def _without_choice(found: Preempted, what: str) -> str:

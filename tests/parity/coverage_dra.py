@@ -113,6 +113,7 @@ class DraCoverage:
         self.preemption_verdicts: Counter[tuple[str, str]] = Counter()
         self.features: Counter[str] = Counter()  # of pods that were placed
         self.texts: Counter[tuple[str, str]] = Counter()  # (extension point, text) -> times
+        self.choices = 0  # preemptions in which one of several claims may be taken back
 
     def add(self, case: Case, answer: Answer) -> None:
         self.cases += 1
@@ -130,6 +131,7 @@ class DraCoverage:
             self.preemptions += 1
             self.preemption_verdicts[cluster.kind_of(pod), _preemption_verdict(preempted)] += 1
             self._hear_text("PostFilter", preempted.message)
+            self.choices += len(preempted.taken_back) > 1
 
     def _hear(self, decision: Decision) -> None:
         if decision.pre_enqueue is not None and decision.pre_enqueue.plugin == NAME:
@@ -158,6 +160,8 @@ class DraCoverage:
             for text in TEXTS[point]
             if self.texts[point, text] < LITTLE
         ]
+        if self.preemptions and self.choices < LITTLE:
+            gaps.append(f"one of several claims taken back: {self.choices}")
         if self.left_out > self.decisions / 100:
             gaps.append(f"too many searches take too long: {self.left_out} of {self.decisions}")
         return gaps
@@ -172,6 +176,7 @@ class DraCoverage:
         lines += [
             f"| {point} | {text} | {self.texts[point, text]:,} |" for point, texts in TEXTS.items() for text in texts
         ]
+        lines += ["", f"One of several claims could be taken back in {self.choices:,} preemptions."]
         lines += ["", f"{self.decisions:,} decisions and {self.preemptions:,} preemptions in {self.cases:,} clusters; "]
         lines[-1] += f"{self.left_out:,} decisions left out."
         return "\n".join(lines)

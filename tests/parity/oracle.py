@@ -98,6 +98,7 @@ class Preempted(msgspec.Struct, rename="camel", kw_only=True):
     cleared: list[str] = []  # names of pods whose nomination is taken back
     deallocated: list[str] = []  # claims, as namespace/name, that are to be allocated again
     deleted: list[str] = []  # likewise, for extended resources
+    taken_back: list[str] = []  # all claims of which any one might be deallocated or deleted
     code: str = ""  # of PostFilter
     message: str = ""
     nomination: str | None = None  # what becomes of the pod's; None leaves it as it is

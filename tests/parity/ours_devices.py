@@ -4,7 +4,9 @@ which claims PostFilter takes back."""
 from __future__ import annotations
 
 import math
-from collections.abc import Coroutine, Iterable
+import random
+from collections.abc import Coroutine, Iterable, MutableSequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -70,6 +72,37 @@ class NotedClaimWrites(ClaimWrites):
         if not time:
             return math.nan
         return (_NOW - datetime.fromisoformat(time)).total_seconds()
+
+
+class _Leading(random.Random):
+    """Shuffles so that a certain one comes first."""
+
+    def __init__(self, first: int) -> None:
+        super().__init__(0)
+        self._first = first
+
+    def shuffle(self, x: MutableSequence[Any]) -> None:
+        x[:] = sorted(x, key=lambda each: each != self._first)
+
+
+def all_taken_back(plugin: DynamicResources, state: CycleState, pod: PodInfo, noted: NotedClaimWrites) -> list[str]:
+    """The claims of which PostFilter deallocates or deletes any one, by chance, as namespace/name.
+
+    `noted`: where the plugin writes; afterwards nothing is noted there any more.
+    """
+    cycle = state.get("DynamicResources/claims", PodClaims)
+    if cycle is None:
+        return []
+    found: set[str] = set()
+    handle = plugin._handle
+    for first in cycle.unavailable or {0}:
+        noted.begin_notes()
+        plugin._handle = replace(handle, rng=_Leading(first))
+        plugin._take_one_back(cycle, pod)
+        found.update(noted.deallocated, noted.deleted)
+    plugin._handle = handle
+    noted.begin_notes()
+    return sorted(found)
 
 
 def allocations_of(

@@ -22,6 +22,7 @@ from kscheduler.framework.interface import Handle, PostFilterResult, ProfileHand
 from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.plugins.defaultpreemption.dry_run import WhatIfDryRun
 from kscheduler.framework.plugins.defaultpreemption.plugin import DefaultPreemption
+from kscheduler.framework.plugins.dynamicresources.plugin import DynamicResources
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.preemption.candidates import Candidate, Findings, cheapest
 from kscheduler.framework.preemption.executor import Executor
@@ -46,7 +47,7 @@ from tests.parity.generate_gangs import GangCase
 from tests.parity.generate_preemption import has_equals
 from tests.parity.oracle import Preempted, Status, Tried
 from tests.parity.ours import fill_around, read_config
-from tests.parity.ours_devices import NotedClaimWrites, Ticks
+from tests.parity.ours_devices import NotedClaimWrites, Ticks, all_taken_back
 from tests.support.checks import check_cache
 
 NOW = 1_800_000_000.0  # after every start
@@ -96,7 +97,7 @@ class PreemptionWorld:
         (preemption,) = (plugin for plugin, _ in points["postFilter"] if isinstance(plugin, DefaultPreemption))
         self._watched = _Watched(preemption, form, self._handle)
         points["postFilter"] = [
-            (self._watched if plugin is preemption else _Before(plugin, self._watched), weight)
+            (self._watched if plugin is preemption else _Before(plugin, self._watched, self._claims), weight)
             for plugin, weight in points["postFilter"]
         ]
         self._framework = profiles[profile.scheduler_name] = Framework(
@@ -145,7 +146,6 @@ class PreemptionWorld:
         else:
             found.failure, found.nomination = outcome.message, outcome.nomination
             found.ended, found.cleared = self._evictions.ended_pods, self._evictions.cleared
-            found.deallocated, found.deleted = self._claims.deallocated, self._claims.deleted
         return found
 
     def check(self) -> None:
@@ -190,6 +190,13 @@ class _Watched:
         self._found.code = STATUS_LABELS[code_of(status)]
         self._found.message = ", ".join([*before, *(status.reasons if status is not None else ())])
 
+    def note_claims(self, plugin: DynamicResources, state: CycleState, pod: PodInfo, claims: NotedClaimWrites) -> None:
+        """Note which claims the plugin has taken back, and which others it might have."""
+        found = self._found
+        found.deallocated, found.deleted = claims.deallocated, claims.deleted
+        if found.deallocated or found.deleted:
+            found.taken_back = all_taken_back(plugin, state, pod, claims)
+
     def post_filter(
         self, state: CycleState, pod: PodInfo, statuses: Mapping[str, OurStatus]
     ) -> tuple[PostFilterResult | None, OurStatus | None]:
@@ -203,15 +210,18 @@ class _Watched:
 class _Before:
     """A PostFilter plugin before DefaultPreemption: what it says comes before what that says."""
 
-    def __init__(self, plugin: Any, watched: _Watched) -> None:
+    def __init__(self, plugin: Any, watched: _Watched, claims: NotedClaimWrites) -> None:
         self.name = plugin.name
         self._plugin = plugin
         self._watched = watched
+        self._claims = claims
 
     def post_filter(
         self, state: CycleState, pod: PodInfo, statuses: Mapping[str, OurStatus]
     ) -> tuple[PostFilterResult | None, OurStatus | None]:
         result, status = self._plugin.post_filter(state, pod, statuses)
+        if isinstance(self._plugin, DynamicResources):
+            self._watched.note_claims(self._plugin, state, pod, self._claims)
         if status is not None and status.code is Code.UNSCHEDULABLE:
             self._watched.said_before += status.reasons
         else:

@@ -99,12 +99,30 @@ def test_the_text_of_a_fault_of_devices_is_compared_while_searches_begin_at_the_
     assert list(_of_preemptions(theirs, ours, has_nominated=False, has_moved=True)) == []
 
 
-def test_claims_taken_back_are_compared_but_for_the_choice_among_several() -> None:
-    one, other = preempted(deallocated=["default/a"]), preempted(deallocated=["default/b"])
-    assert list(_of_claims(one, other, has_choice=True)) == []
-    assert list(_of_claims(one, other, has_choice=False)) != []
-    assert list(_of_claims(one, preempted(), has_choice=True)) != []
-    assert list(_of_claims(preempted(deleted=["default/a"]), preempted(), has_choice=True)) != []
+@pytest.mark.parametrize(
+    ("ours", "expected"),
+    [
+        ({"deallocated": ["default/a"]}, ""),
+        ({"deallocated": ["default/b"]}, ""),
+        ({"deleted": ["default/b"]}, ""),
+        ({"deallocated": ["default/c"]}, "claims taken back: expected one of ['default/a', 'default/b'], got ['defa"),
+        ({"deallocated": ["default/a", "default/b"]}, "claims taken back: expected one of "),
+        ({"taken_back": []}, "claims that may be taken back: expected ['default/a', 'default/b'], got []"),
+    ],
+)
+def test_of_several_claims_any_may_be_taken_back(ours: dict[str, list[str]], expected: str) -> None:
+    several = ["default/a", "default/b"]
+    theirs = preempted(deallocated=["default/a"], taken_back=several)
+    found = list(_of_claims(theirs, preempted(**{"taken_back": several, **ours})))
+    assert bool(found) == bool(expected)
+    assert all(text.startswith(expected) for text in found[:1])
+
+
+def test_a_single_claim_has_to_be_taken_back_in_the_same_way() -> None:
+    theirs = preempted(deallocated=["default/a"], taken_back=["default/a"])
+    assert list(_of_claims(theirs, theirs)) == []
+    assert list(_of_claims(theirs, preempted(deleted=["default/a"], taken_back=["default/a"]))) != []
+    assert list(_of_claims(theirs, preempted())) != []
 
 
 # --- cases ---

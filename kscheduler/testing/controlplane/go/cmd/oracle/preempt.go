@@ -34,6 +34,7 @@ type preempted struct {
 	Cleared     []string `json:"cleared,omitempty"`     // names of pods whose nomination is taken back
 	Deallocated []string `json:"deallocated,omitempty"` // claims that are to be allocated again
 	Deleted     []string `json:"deleted,omitempty"`     // claims for extended resources
+	TakenBack   []string `json:"takenBack,omitempty"`   // all claims that might be either, which is by the order of a map
 	Code        string   `json:"code,omitempty"`
 	Message     string   `json:"message,omitempty"`
 	Nomination  *string  `json:"nomination"` // what becomes of the pod's; nil leaves it as it is
@@ -127,6 +128,9 @@ func (w *world) watchPreemption(pod *v1.Pod) (*preempted, error) {
 	}
 	found.Cleared = cleared(client.Actions())
 	found.Deallocated, found.Deleted = takenBack(client.Actions())
+	if len(found.Deallocated)+len(found.Deleted) > 0 {
+		found.TakenBack = w.allTakenBack(pod, state, statuses, client)
+	}
 
 	// 3. What else might have been chosen.
 	if why.IsSuccess() {
