@@ -28,6 +28,7 @@ from kscheduler.client.alarm import Alarm
 from kscheduler.client.concurrency import cancel_and_wait, within
 from kscheduler.client.credentials import Endpoint
 from kscheduler.client.http_answer import Answer, AnswerReader, BadAnswer
+from kscheduler.client.joint_reading import JointReading
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +39,7 @@ MOST_WARM = 12  # connections; an adaptive limit of writes starts with fewer
 WARM_PERIOD_S = 20.0  # from one check of the idle connections to the next
 WARM_AGE_S = 25.0  # a connection idle for longer is used
 WARM_TIMEOUT_S = 10.0
+_NO_ANSWER_YET = 1 << 30  # longer than any answer
 
 
 class Carrier(msgspec.Struct, eq=False):
@@ -105,6 +107,7 @@ class ConnectionPool:
         self._warm_period_s = warm_period_s
         self._warm_age_s = warm_age_s
         self.idle: list[Connection] = []  # used longest ago first
+        self.shortest_behind = _NO_ANSWER_YET  # bytes of the shortest plain answer before another one so far
         self._all: set[Connection] = set()
         self._warm = 0  # connections to have ready: as many as there have been at once, up to MOST_WARM
         self._warming: asyncio.Task[None] | None = None
@@ -223,6 +226,7 @@ class Connection(asyncio.BufferedProtocol):
         self._exchange: Exchange | None = None
         self._behind: deque[Exchange] = deque()  # those sent together with it, whose answers come after its own
         self._timeout_s = 0.0  # of each of them
+        self._joint: JointReading | None = None  # of their answers; None before there were any
         self._alarm = Alarm(self.loop, self._timed_out)
         self._is_new = True  # no exchange was answered yet
         self.last_used = self.loop.time()
@@ -278,6 +282,11 @@ class Connection(asyncio.BufferedProtocol):
             exchange.connection = self
             is_distrusted = is_distrusted or exchange.is_distrusted
         self.is_trusted = not is_distrusted
+        shortest = self._pool.shortest_behind
+        if shortest < _NO_ANSWER_YET and self.transport is not None:
+            if self._joint is None:
+                self._joint = JointReading(self.loop, self.transport)
+            self._joint.begin(len(exchanges) * shortest)
 
     def abandon(self) -> None:
         """Close the connection without reporting the outcome of its request."""
@@ -355,13 +364,18 @@ class Connection(asyncio.BufferedProtocol):
         if exchange is None:
             self.abort()  # nobody asked
             return
+        if self._joint is not None:
+            self._joint.end()
         start = 0
         while not (self._is_in_pieces or exchange.needs_answer):
             plain = read_plain_answer(self._data, start, nbytes)
             if plain is None:
                 break
-            status, length, start = plain
+            status, length, end = plain
+            answer_bytes, start = end - start, end
             if self._behind:
+                if answer_bytes < self._pool.shortest_behind:
+                    self._pool.shortest_behind = answer_bytes
                 self._next()
                 exchange.succeeded(status, length)
                 exchange = self._exchange
@@ -398,6 +412,8 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         self.transport = None
         self._alarm.cancel()
+        if self._joint is not None:
+            self._joint.end()
         self._open_ones.discard(self)
         exchange = self._exchange
         if exchange is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -10,6 +11,7 @@ import msgspec
 import pytest
 import uvloop
 
+from kscheduler.client import joint_reading
 from kscheduler.client.connections import MOST_WARM, Connection, ConnectionPool, Exchange, open_connection
 from kscheduler.client.credentials import Endpoint
 from kscheduler.client.http_answer import Answer, AnswerReader, BadAnswer
@@ -447,6 +449,111 @@ def test_requests_sent_together_on_a_connection_that_has_closed_all_fail(run: Ru
             for exchange in exchanges:
                 await ended(exchange.reported.wait(), "each has an outcome")
                 assert isinstance(exchange.outcomes[0], ConnectionError)
+
+    run(main())
+
+
+# --- read together ----------------------------------------------------------------------------------------------
+
+
+def answers_in_steps(steps: list[bytes], may_go: asyncio.Semaphore) -> Script:
+    """Answers three requests with CREATED at once, and three more with these bytes, each of them when it may."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for is_first in (True, False):
+            for _ in range(3):
+                await reader.readuntil(b"\r\n\r\n")
+            if is_first:
+                writer.write(3 * CREATED)
+        for step in steps:
+            await may_go.acquire()
+            writer.write(step)
+            await writer.drain()
+        await reader.read()
+
+    return answer
+
+
+async def put_off(pool: ConnectionPool) -> tuple[Connection, list[Noting]]:
+    """Send three requests together on a connection that has learned how long answers are."""
+    connection, _ = await three(pool)
+    assert pool.take_idle() is connection
+    exchanges = [Noting() for _ in range(3)]
+    connection.send_together(3 * REQUEST, 5.0, exchanges)
+    return connection, exchanges
+
+
+def least_bytes(connection: Connection) -> int:
+    """Return from how many bytes on the kernel reports the connection as readable."""
+    assert connection.transport is not None
+    found: int = connection.transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT)
+    return found
+
+
+def test_answers_to_requests_sent_together_are_read_once_all_have_come(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joint_reading, "PATIENCE_S", 3600.0)
+
+    async def main() -> None:
+        may_go = asyncio.Semaphore(0)
+        short = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+        steps = [CREATED, CREATED, CREATED[:-1], CREATED[-1:], short]
+        async with Server(answers_in_steps(steps, may_go)).pool() as pool:
+            connection, exchanges = await put_off(pool)
+            assert least_bytes(connection) == 3 * len(CREATED)
+            for _ in range(4):
+                may_go.release()
+            for exchange in exchanges:
+                await ended(exchange.reported.wait(), "each has an outcome")
+                assert exchange.outcomes == [(201, 6)]
+            assert least_bytes(connection) == 1
+            # The next answer is read however short it is.
+            assert pool.take_idle() is connection
+            single = Noting()
+            connection.send(REQUEST, 5.0, single)
+            may_go.release()
+            await ended(single.reported.wait(), "the short answer is read")
+            assert single.outcomes == [(200, 0)]
+
+    run(main())
+
+
+def test_answers_shorter_than_any_before_are_read_after_a_while(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joint_reading, "PATIENCE_S", 0.01)
+
+    async def main() -> None:
+        may_go = asyncio.Semaphore(9)
+        short = b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n"
+        async with Server(answers_in_steps([short, short, short], may_go)).pool() as pool:
+            connection, exchanges = await put_off(pool)
+            for exchange in exchanges:
+                await ended(exchange.reported.wait(), "each has an outcome")
+                assert exchange.outcomes == [(201, 0)]
+            assert pool.take_idle() is connection
+
+    run(main())
+
+
+@pytest.mark.parametrize("answered", [0, 1])
+def test_the_end_of_a_connection_is_noticed_before_all_answers_have_come(
+    run: Run, monkeypatch: pytest.MonkeyPatch, answered: int
+) -> None:
+    monkeypatch.setattr(joint_reading, "PATIENCE_S", 3600.0)
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for answers in (3, answered):
+            for _ in range(3):
+                await reader.readuntil(b"\r\n\r\n")
+            writer.write(answers * CREATED)
+
+    async def main() -> None:
+        async with Server(hang_up).pool() as pool:
+            _, exchanges = await put_off(pool)
+            for exchange in exchanges:
+                await ended(exchange.reported.wait(), "each has an outcome")
+            assert [exchange.outcomes for exchange in exchanges[:answered]] == [[(201, 6)]] * answered
+            assert all(isinstance(exchange.outcomes[0], ConnectionError) for exchange in exchanges[answered:])
 
     run(main())
 

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from kscheduler.api.objects import ObjectMeta, Pod, PodSpec
 from kscheduler.client.protocol import Event, EventSeries, EventSlot, OnAnswered, Regarding
-from kscheduler.client.recorder import HOLD_S, KEEP_S, MOST_HELD, WORKERS, EventRecorder, cut_note
+from kscheduler.client.recorder import HOLD_S, KEEP_S, LONGEST_HOLD_S, MOST_HELD, WORKERS, EventRecorder, cut_note
 from kscheduler.errors import APIError, TooManyRequests, Unreachable
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import ClusterClient
@@ -663,7 +663,7 @@ def test_scheduled_events_that_come_one_by_one_wait_for_each_other_and_go_in_one
             await asyncio.sleep(0.01)
             world.recorder.record_scheduled(numbered(number), "n")
         assert (world.together.writes, world.recorder.queued) == ([], 4)
-        await asyncio.sleep(HOLD_S)
+        await asyncio.sleep(LONGEST_HOLD_S)
         assert (world.together.writes, world.recorder.queued) == ([4], 0)
         times_s = [event.event_time_s - began_s for event in world.events]
         assert times_s == pytest.approx([0.01, 0.02, 0.03, 0.04])  # of the bindings
@@ -672,6 +672,23 @@ def test_scheduled_events_that_come_one_by_one_wait_for_each_other_and_go_in_one
         assert world.together.writes == [4, MOST_HELD]  # as many as go in one write need not wait
         await asyncio.sleep(2 * HOLD_S)
         assert world.together.writes == [4, MOST_HELD]
+
+    _simulate(scenario, together=True)
+
+
+def test_scheduled_events_that_have_waited_go_with_the_next_one() -> None:
+    async def scenario(world: World) -> None:
+        await asyncio.sleep(0.01)
+        world.recorder.record_scheduled(numbered(0), "n")
+        await asyncio.sleep(HOLD_S + 0.01)
+        assert world.together.writes == []
+        world.recorder.record_scheduled(numbered(1), "n")
+        assert world.together.writes == [2]
+        world.recorder.record_scheduled(numbered(2), "n")
+        await asyncio.sleep(LONGEST_HOLD_S - 0.01)
+        assert world.together.writes == [2]
+        await asyncio.sleep(0.02)
+        assert world.together.writes == [2, 1]
 
     _simulate(scenario, together=True)
 
