@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import TextIO
 
 from kscheduler import __version__
 from kscheduler.command import memory
@@ -67,23 +68,35 @@ def exit_code_of(command: Command) -> int:
         try:
             code = command()
         except KSchedulerError as error:
-            code = report(error)
+            code = _on_stderr(partial(report, error))
         except KeyboardInterrupt:
-            code = EXIT_INTERRUPTED
-            print("kscheduler: interrupted", file=sys.stderr)
+            code = _on_stderr(_report_interrupt)
         finally:
             if sys.stdout is not None:  # it is None if the caller closed it
                 sys.stdout.flush()  # the interpreter's own flush at its end would print a traceback
     except BrokenPipeError:
-        _discard_output()  # the reader closed the pipe: nothing more can be written
+        _discard(sys.stdout)  # the reader closed the pipe: nothing more can be written
     except OSError as error:
         if error.errno not in _FULL:
             raise
-        _discard_output()
-        code = 1
-        with contextlib.suppress(OSError):  # it may be stderr that has no space
-            report(KSchedulerError(f"cannot write {error.filename or 'the output'}: {error.strerror}"))
+        _discard(sys.stdout)
+        lack = KSchedulerError(f"cannot write {error.filename or 'the output'}: {error.strerror}")
+        code = _on_stderr(partial(report, lack))
     return code
+
+
+def _report_interrupt() -> int:
+    print("kscheduler: interrupted", file=sys.stderr)
+    return EXIT_INTERRUPTED
+
+
+def _on_stderr(write: Command) -> int:
+    """Return the exit code of what writes to stderr; the text is dropped if there is no space, or no reader."""
+    try:
+        return write()
+    except OSError:
+        _discard(sys.stderr)
+        return write()
 
 
 @contextlib.contextmanager
@@ -96,10 +109,13 @@ def _errors_kept_from_stdout() -> Iterator[None]:
         yield
 
 
-def _discard_output() -> None:
-    """Drop what could not be written to stdout, so that the interpreter does not try it again at its end."""
-    if sys.stdout is not None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _discard(stream: TextIO | None) -> None:
+    """Drop what could not be written to stdout or stderr, and what will be.
+
+    The interpreter would try it again at its end, and then exit with 120. None: the caller closed it.
+    """
+    if stream is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def prepare(argv: Sequence[str] | None) -> Command:

@@ -269,10 +269,22 @@ def test_a_pipe_that_nobody_reads_ends_the_program_quietly() -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-def test_errors_for_which_there_is_no_space_leave_the_exit_code() -> None:
+def exit_code_of_an_error(stderr: int, *, unbuffered: str) -> int:
     command = [sys.executable, "-m", "kscheduler", "config", "validate", "missing"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    return subprocess.run(command, stderr=stderr, check=False, env=environment).returncode
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_errors_that_cannot_be_written_leave_the_exit_code(unbuffered: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        assert exit_code_of_an_error(writing, unbuffered=unbuffered) == 2
+    finally:
+        os.close(writing)
     with Path("/dev/full").open("wb") as full:
-        assert subprocess.run(command, stderr=full.fileno(), check=False).returncode == 1
+        assert exit_code_of_an_error(full.fileno(), unbuffered=unbuffered) == 2
 
 
 def test_a_closed_stderr_changes_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
