@@ -138,7 +138,7 @@ def _configuration_name(arguments: SimulateArguments) -> str:
 
 
 def _write(arguments: SimulateArguments, report: Report, outcome: Outcome) -> None:
-    # Files first: whoever reads the text may close the pipe.
+    # Files are written before the text is printed, which fails if the reader of stdout has closed the pipe.
     if arguments.output is not None:
         save(arguments.output, to_json(report))
     if arguments.html is not None:

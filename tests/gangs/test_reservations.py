@@ -135,7 +135,7 @@ def test_room_is_looked_for_again_after_five_minutes_though_no_event_has_come() 
     bench = Reserving()
     bench.occupy(4, 4)
     bench.fail_for_long("huge", 3)
-    bench.node("n3", pods=110)  # of which the queue is told nothing
+    bench.node("n3", pods=110)  # added without an event to the queue
     assert bench.nominated() == {}
     bench.clock.advance(UNSCHEDULABLE_TIMEOUT_S + UNSCHEDULABLE_FLUSH_S)
     bench.queue.flush(bench.clock.now())
