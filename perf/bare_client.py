@@ -4,11 +4,13 @@
     python -m perf.bare_client KUBECONFIG --events      # and write a Scheduled Event for each
     python -m perf.bare_client KUBECONFIG --events --see-bound  # and watch pods meanwhile, as every scheduler must
     python -m perf.bare_client KUBECONFIG --watch       # bind each pod as soon as a watch reports it
+    python -m perf.bare_client KUBECONFIG --watch --events      # and write a Scheduled Event for each
 
 It writes bindings and Events with the same code as kscheduler. How many it writes is the upper bound for a scheduler on
 this control plane, and how long a pod waits for it is the time that the control plane itself takes. Without a watch it
 is a bound that no scheduler can reach: the apiserver also has to tell a scheduler of each pod that was bound.
-`perf.compare_kube_scheduler --bare` and the target `bare-client` of `perf.workloads` run it beside the schedulers.
+`perf.compare_kube_scheduler --bare` and the targets `bare-client` and `bare-events` of `perf.workloads` run it
+beside the schedulers.
 """
 
 from __future__ import annotations
@@ -132,7 +134,7 @@ class _Seen:
 async def _bind_all_recorded(client: KubeClient, *, events: bool) -> int:
     if not events:
         return await _bind_all(client, None)
-    recorder = EventRecorder(client, _Clock(), random.Random(0), controller=NAME, instance=NAME)
+    recorder = _recorder(client)
     recording = asyncio.ensure_future(recorder.run())
     try:
         failed = await _bind_all(client, recorder)
@@ -213,15 +215,17 @@ class PodsAsTheyCome:
         self._early.clear()
 
 
-async def bind_as_they_come(kubeconfig: str) -> None:
-    """Bind pods as a watch tells of them, until cancelled."""
+async def bind_as_they_come(kubeconfig: str, *, events: bool = False) -> None:
+    """Bind pods as a watch tells of them, and write an Event for each if `events`, until cancelled."""
     client = await _connect(kubeconfig)
     try:
-        handler = PodsAsTheyCome(_Bindings(client).write)
+        recorder = _recorder(client) if events else None
+        handler = PodsAsTheyCome(_Bindings(client, recorder).write)
         clock, rng = _Clock(), random.Random(0)
         nodes = Informer(client, NODES, handler.nodes, clock=clock, rng=rng)
         pods = Informer(client, PODS, handler, clock=clock, rng=rng)
-        await run_together(nodes.run(), pods.run(), _say_ready(nodes, pods))
+        recording = [] if recorder is None else [recorder.run()]
+        await run_together(nodes.run(), pods.run(), _say_ready(nodes, pods), *recording)
     finally:
         await client.close()
 
@@ -230,6 +234,10 @@ async def _say_ready(*informers: Informer[Any]) -> None:
     for informer in informers:
         await informer.synced.wait()
     print(READY, flush=True)
+
+
+def _recorder(client: KubeClient) -> EventRecorder:
+    return EventRecorder(client, _Clock(), random.Random(0), controller=NAME, instance=NAME)
 
 
 async def _connect(kubeconfig: str) -> KubeClient:
@@ -258,13 +266,13 @@ def _main() -> None:
     parser = argparse.ArgumentParser(prog="perf.bare_client")
     parser.add_argument("kubeconfig")
     parser.add_argument("--watch", action="store_true", help="bind pods as they come, until stopped")
-    parser.add_argument("--events", action="store_true", help="write Events, too; not with --watch")
+    parser.add_argument("--events", action="store_true", help="write Events, too")
     parser.add_argument("--see-bound", action="store_true", help="watch pods while binding them; not with --watch")
     options = parser.parse_args()
     uvloop.install()
     if options.watch:
         gc.disable()  # a floor has no pauses of its own
-        asyncio.run(bind_as_they_come(options.kubeconfig))
+        asyncio.run(bind_as_they_come(options.kubeconfig, events=options.events))
     else:
         asyncio.run(_serve(options.kubeconfig, events=options.events, see_bound=options.see_bound))
 

@@ -15,6 +15,7 @@ import msgspec
 from perf.results import FIGURES, Facts, Figure, ResultError, Results, read
 
 OURS, THEIRS, BARE = "kscheduler", "kube-scheduler", "bare-client"
+BARE_EVENTS = "bare-events"  # the same client, which writes each pod's Event, too
 KIND = "ratios"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from perf.ratios import BARE, OURS, THEIRS, Ratios, ratios_of, shown, spread
+from perf.ratios import BARE, BARE_EVENTS, OURS, THEIRS, Ratios, ratios_of, shown, spread
 from perf.results import CPU, FIGURES, LATENCY, MEDIAN_LATENCY, MEMORY, THROUGHPUT, Figure, Results
 
 SUMMARY = (THROUGHPUT, CPU, LATENCY, MEMORY)
@@ -39,10 +39,11 @@ def _tail_lines(results: Results, title: str, targets: Sequence[str]) -> Iterato
     """Where the longest waits are from: the 99th percentile beside what nobody there can be below, within a round."""
     for other, figure, words in (
         (BARE, LATENCY, f"p99 beyond that of {BARE}, ms"),
+        (BARE_EVENTS, LATENCY, f"p99 beyond that of {BARE_EVENTS}, ms"),
         (THEIRS, MEDIAN_LATENCY, f"p99 in p50s of {THEIRS}"),
     ):
         beside = _by_round(results, title, other, figure)
-        if BARE not in targets or not beside:
+        if not {BARE, BARE_EVENTS} & {*targets} or not beside:
             continue
         medians = ""
         for target in targets:

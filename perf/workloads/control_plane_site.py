@@ -60,9 +60,13 @@ def start_kube_scheduler(qps: int) -> StartPeer:
     return start
 
 
-def start_bare_client(control_plane: ControlPlane, plan: Plan) -> Peer:
-    """What decides nothing."""
-    return BareClient(control_plane, watch=True)
+def start_bare_client(*, events: bool) -> StartPeer:
+    """What decides nothing, and writes each pod's Event only if `events`."""
+
+    def start(control_plane: ControlPlane, plan: Plan) -> Peer:
+        return BareClient(control_plane, watch=True, events=events)
+
+    return start
 
 
 class ControlPlaneSite:

@@ -1,7 +1,7 @@
 """Defines what can be measured: our scheduler on the cluster in memory, and ours and kube-scheduler on a control plane.
 
-The bare client decides nothing and binds each pod as soon as it sees it, so a pod's latency there is the control
-plane's own.
+A bare client decides nothing and binds each pod as soon as it sees it, so a pod's latency there is the control
+plane's own; one of the two writes each pod's Event, too, as a scheduler has to.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from perf.ratios import BARE
+from perf.ratios import BARE, BARE_EVENTS
 from perf.workloads.control_plane_site import (
     ControlPlaneSite,
     start_bare_client,
@@ -23,7 +23,7 @@ from perf.workloads.suite import Plan
 
 EMBEDDED, OURS, THEIRS = "embedded", "kscheduler", "kube-scheduler"
 TARGETS = (EMBEDDED, OURS, THEIRS)
-ALL_TARGETS = (*TARGETS, BARE)
+ALL_TARGETS = (*TARGETS, BARE, BARE_EVENTS)
 
 Run = Callable[[str, Plan], Outcome]  # target, plan
 
@@ -35,7 +35,8 @@ def sites(qps: int) -> Mapping[str, MakeSite]:
         EMBEDDED: EmbeddedSite,
         OURS: lambda plan: ControlPlaneSite(ours, plan),
         THEIRS: lambda plan: ControlPlaneSite(theirs, plan),
-        BARE: lambda plan: ControlPlaneSite(start_bare_client, plan),
+        BARE: lambda plan: ControlPlaneSite(start_bare_client(events=False), plan),
+        BARE_EVENTS: lambda plan: ControlPlaneSite(start_bare_client(events=True), plan),
     }
 
 
@@ -45,7 +46,7 @@ def runner(qps: int, timeout_s: float) -> Run:
 
     def run(target: str, plan: Plan) -> Outcome:
         outcome = measure(make[target](plan), plan, timeout_s)
-        # Which knows no capacity, and writes no Events.
-        return replace(outcome, problems=[]) if target == BARE else outcome
+        # Bare clients know no capacity, and one of them writes no Events.
+        return replace(outcome, problems=[]) if target in (BARE, BARE_EVENTS) else outcome
 
     return run

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perf.ratio_plot import PANELS, to_svg
-from perf.ratios import BARE, OURS, THEIRS, Spread, ratios_of, read_ratios, spread, write_ratios
+from perf.ratios import BARE, BARE_EVENTS, OURS, THEIRS, Spread, ratios_of, read_ratios, spread, write_ratios
 from perf.result_table import whole_table
 from perf.results import CPU, LATENCY, THROUGHPUT, Record, Results
 from tests.perf.outcomes import NAME, results
@@ -69,6 +69,9 @@ def test_table_says_what_of_the_longest_waits_is_the_control_planes() -> None:
     lines = {text[:36].strip(): text[36:].split() for text in whole_table(Results(records)).splitlines()}
     assert lines["p99 beyond that of bare-client, ms"] == ["16.0", "137", "0.00"]  # 2 and 30, 34 and 240
     assert lines["p99 in p50s of kube-scheduler"] == ["16.0", "55.0", "10.8"]  # 2 and 30, 10 and 100, 1.5 and 20
+    with_events = [*records, *latencies([1.0, 1.0], [7.0, 80.0], BARE_EVENTS)]
+    lines = {text[:36].strip(): text[36:].split() for text in whole_table(Results(with_events)).splitlines()}
+    assert lines["p99 beyond that of bare-events, ms"] == ["5.50", "126", "-10.5", "0.00"]  # 1 and 10, 33 and 220
     without = whole_table(Results([record for record in records if record.target != BARE]))
     assert "p50s" not in without
     assert "beyond" not in without

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kscheduler.testing.controlplane import ensure
-from perf.ratios import BARE
+from perf.ratios import BARE, BARE_EVENTS
 from perf.results import CPU, FIGURES, LATENCY, THROUGHPUT, read
 from perf.workloads.__main__ import main
 from perf.workloads.targets import EMBEDDED, OURS, TARGETS, THEIRS
@@ -48,11 +48,12 @@ def test_all_targets_run_the_same_workload(tmp_path: Path) -> None:
         assert results.values("PreemptionBasic/5Nodes", target, evicted)[0] >= 15
 
 
-def test_bare_client_binds_pods_as_they_come(tmp_path: Path) -> None:
-    arguments = ["SchedulingBasic", "--size", "small", "--rounds", "1", "--rate", "50", "--targets", BARE]
+@pytest.mark.parametrize("target", [BARE, BARE_EVENTS])
+def test_bare_client_binds_pods_as_they_come(target: str, tmp_path: Path) -> None:
+    arguments = ["SchedulingBasic", "--size", "small", "--rounds", "1", "--rate", "50", "--targets", target]
     assert main([*arguments, "--output", str(tmp_path)]) == 0
     results = read(tmp_path / "results.json")
     title = results.titles()[0]
     asked, answered = (figure for figure in FIGURES if "BindRequest" in figure.metric)
     for figure in (LATENCY, asked, answered):
-        assert results.values(title, BARE, figure)[0] > 0
+        assert results.values(title, target, figure)[0] > 0
