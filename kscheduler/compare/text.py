@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from kscheduler.compare.comparing import NOT_KNOWN, Comparison, PairedWait, PodDifference
+from kscheduler.compare.comparing import Comparison
+from kscheduler.compare.differences import PodDifference
 from kscheduler.compare.figures import Figure, Histogram
+from kscheduler.compare.landings import NOT_KNOWN
+from kscheduler.compare.paired_wait import PairedWait
 from kscheduler.compare.reasons import Why
 from kscheduler.simulator.report_text import aligned_table
 from kscheduler.simulator.units import percent, seconds

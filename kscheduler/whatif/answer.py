@@ -11,7 +11,8 @@ from itertools import islice
 
 import msgspec
 
-from kscheduler.compare.comparing import Comparison, PodCounts, ShowsProgress, compare, silently
+from kscheduler.compare.comparing import Comparison, ShowsProgress, compare, silently
+from kscheduler.compare.landings import PodCounts
 from kscheduler.simulator.report import Reason
 from kscheduler.whatif.capacity import Needed
 from kscheduler.whatif.played_side import PlayedSide

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from kscheduler.compare.comparing import PodCounts
+from kscheduler.compare.landings import PodCounts
 from kscheduler.compare.text import to_text as comparison_text
 from kscheduler.config.gate_flag import gates_in_words
 from kscheduler.simulator.report_text import aligned_table

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kscheduler.compare.comparing import Comparison, PodDifference, compare
+from kscheduler.compare.comparing import Comparison, compare
+from kscheduler.compare.differences import PodDifference
 from kscheduler.errors import ConfigError
 from kscheduler.simulator.inputs import build_scenario
 from kscheduler.simulator.options import SimulateArguments

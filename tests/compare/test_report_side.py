@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from kscheduler.compare.comparing import NOT_KNOWN, compare
+from kscheduler.compare.comparing import compare
+from kscheduler.compare.landings import NOT_KNOWN
 from kscheduler.compare.report_side import ReportSide, read_report
 from kscheduler.errors import ConfigError
 from kscheduler.simulator.report import to_json
