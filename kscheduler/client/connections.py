@@ -364,7 +364,7 @@ class Connection(asyncio.BufferedProtocol):
         if exchange is None:
             self.abort()  # nobody asked
             return
-        if self._joint is not None and self._joint.is_put_off:
+        if self._joint is not None and self._joint.timer is not None:
             self._joint.end()
         start = 0
         while not (self._is_in_pieces or exchange.needs_answer):

@@ -22,27 +22,24 @@ MOST_BYTES = 1 << 14  # kernels keep more than that of a connection that is not 
 class JointReading:
     """Puts off the reading of one connection. Use it from one event loop."""
 
-    __slots__ = ("_loop", "_timer", "_transport", "is_put_off")
+    __slots__ = ("_loop", "_transport", "timer")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport) -> None:
         self._loop = loop
         self._transport = transport
-        self._timer: asyncio.TimerHandle | None = None  # while reading is put off
-        self.is_put_off = False
+        self.timer: asyncio.TimerHandle | None = None  # while reading is put off
 
     def begin(self, least_bytes: int) -> None:
         """Put off reading until so many bytes have come, the connection ends, or PATIENCE_S is over."""
         self._ask_for(min(least_bytes, MOST_BYTES))
-        self.is_put_off = True
-        if self._timer is None:
-            self._timer = self._loop.call_later(PATIENCE_S, self.end)
+        if self.timer is None:
+            self.timer = self._loop.call_later(PATIENCE_S, self.end)
 
     def end(self) -> None:
         """Read whatever has come, and what comes from now on."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-            self.is_put_off = False
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
             self._ask_for(1)
 
     def _ask_for(self, nbytes: int) -> None:
