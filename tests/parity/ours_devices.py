@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Coroutine, Iterable, MutableSequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +15,7 @@ from kscheduler.api.devices import ResourceClaim
 from kscheduler.errors import InternalError
 from kscheduler.framework.claim_writes import ClaimWrites
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.plugins.dynamicresources.deallocation import Deallocation
 from kscheduler.framework.plugins.dynamicresources.plugin import DynamicResources
 from kscheduler.framework.plugins.dynamicresources.state import PodClaims
 from kscheduler.framework.status import Status
@@ -94,13 +94,10 @@ def all_taken_back(plugin: DynamicResources, state: CycleState, pod: PodInfo, no
     if cycle is None:
         return []
     found: set[str] = set()
-    handle = plugin._handle
     for first in cycle.unavailable or {0}:
         noted.begin_notes()
-        plugin._handle = replace(handle, rng=_Leading(first))
-        plugin._take_one_back(cycle, pod)
+        Deallocation(plugin._handle.devices, plugin._binding, _Leading(first)).of_pod(cycle, pod)
         found.update(noted.deallocated, noted.deleted)
-    plugin._handle = handle
     noted.begin_notes()
     return sorted(found)
 

@@ -18,7 +18,6 @@ from kscheduler._fast import FEASIBLE, Scores, Verdicts, clear_raw, normalize, r
 from kscheduler.api.devices import FINALIZER, AllocationResult, ResourceClaim
 from kscheduler.api.labels import NodeTerm, compile_node_selector_term
 from kscheduler.api.objects import ContainerExtendedResourceRequest, NodeSelector, Pod
-from kscheduler.api.pod_groups import PodGroup
 from kscheduler.cel.selectors import selectors_for
 from kscheduler.devices.allocator import AllocationError, Allocator, PoolError, SearchStopped
 from kscheduler.devices.selection import Selectors
@@ -36,11 +35,9 @@ from kscheduler.framework.plugins.dynamicresources.binding import ClaimBinding, 
 from kscheduler.framework.plugins.dynamicresources.claims import (
     NotReady,
     check_requests,
-    claims_of_group,
     consumers_of,
     find_claims,
     group_name,
-    is_reserved_for,
     only_node,
 )
 from kscheduler.framework.plugins.dynamicresources.conditions import ConditionsFailed, ConditionsTimedOut
@@ -51,10 +48,10 @@ from kscheduler.framework.plugins.dynamicresources.counting import (
     needs_of,
     reject_short,
 )
+from kscheduler.framework.plugins.dynamicresources.deallocation import Deallocation
 from kscheduler.framework.plugins.dynamicresources.scoring import MAX_ALTERNATIVES, score_of
 from kscheduler.framework.plugins.dynamicresources.state import NodeAllocation, PodClaims
 from kscheduler.framework.status import SKIP, Code, Status, error_status, unresolvable, unschedulable
-from kscheduler.snapshot.devices import is_special
 from kscheduler.snapshot.free_devices import FreeDevices
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
@@ -101,6 +98,7 @@ class DynamicResources:
         self._releases_by_pod = handle.release.pods_release_group_claims and handle.devices.accepts_groups
         self._nothing_to_deallocate = _unschedulable(handle.release.no_claims_reason)
         self._binding = ClaimBinding(handle, profile, timeouts)
+        self._deallocation = Deallocation(handle.devices, self._binding, handle.rng)
         self._hints = hints.ClaimHints(handle.devices)
         self._selectors = selectors or selectors_for(handle.release)
         self._free = FreeDevices(handle.table, handle.devices, handle.release, self._selectors)
@@ -475,114 +473,23 @@ class DynamicResources:
             return None, NO_STATE
         if cycle is None or not cycle.claims:
             return None, self._nothing_to_deallocate
-        taken_back = self._take_one_back(cycle, pod)
-        if taken_back is None and state.group is not None and self._releases_by_pod:
-            taken_back = self._release_for_pod(pod.pod, state.group)
+        taken_back = self._deallocation.of_pod(cycle, pod)
+        if taken_back is None and self._may_release_for_group(state.group):
+            taken_back = self._deallocation.of_group(pod.pod)
         return None, _unschedulable(self._release.claims_kept_reason) if taken_back is None else taken_back
 
-    def _take_one_back(self, cycle: PodClaims, pod: PodInfo) -> Status | None:
-        """Begin to deallocate or delete one of the pod's claims. Returns the status that says so; None if none is."""
-        # 1. Deallocate one claim that some node could not use.
-        claim = self._unusable(cycle, pod)
-        if claim is not None:
-            self._binding.deallocate(claim)
-            return unschedulable("deallocation of ResourceClaim completed")
-        # 2. Delete the claim for extended resources that an earlier attempt has left.
-        return unschedulable("deletion of ResourceClaim completed") if self._delete_stale(cycle) else None
-
-    def _delete_stale(self, cycle: PodClaims) -> bool:
-        """Begin to delete a claim for extended resources that an earlier attempt has left. Returns whether there is."""
-        special = cycle.special
-        if special is None or is_special(special):
-            return False
-        self._binding.begin_deletion(special)
-        return True
-
-    def _unusable(self, cycle: PodClaims, pod: PodInfo) -> ResourceClaim | None:
-        """Return a claim that some node could not use and nobody else has; None if there is none.
-
-        It is chosen at random: there is no better way to choose.
-        """
-        positions = sorted(cycle.unavailable)
-        self._handle.rng.shuffle(positions)
-        for position in positions:
-            claim = cycle.claims[position]
-            if cycle.is_special(position):
-                if not is_special(claim):
-                    break
-                continue
-            reserved = claim.status.reserved_for or []
-            if not reserved or [each.uid for each in reserved] == [pod.uid]:
-                return claim
-        return None
+    def _may_release_for_group(self, group: CycleState | None) -> bool:
+        """Return whether a pod of a gang may take claims back for its PodGroup; `group`: what the gang's pods share."""
+        return group is not None and self._releases_by_pod and not group.get(HAS_PLACED, bool)
 
     def release_claims(self, shared: CycleState, pods: Sequence[PodInfo], *, has_placed: bool) -> Status | None:
-        """Take claims back for a gang that could not be placed, as kube-scheduler's PodGroupPostFilter.
+        """Take claims back for a gang that could not be placed; see `Deallocation.of_gang`.
 
-        `shared`: what its members shared while they were planned. `pods`: its members without a node. `has_placed`:
-        other members have one. Returns a status if that says more than that claims were released.
+        `shared`: what its members shared while they were planned.
         """
         if not self._devices.accepts_groups:
             return None
-        # 1. Each pod's own, as at PostFilter; a claim that several of them cannot use is written once.
-        cycles: dict[str, PodClaims] = shared.get(_MEMBERS, dict) or {}
-        keeps = False  # has some pod none that could be taken back?
-        taken: set[str] = set()
-        for pod in pods:
-            cycle = cycles.get(pod.uid)
-            if cycle is None:
-                continue
-            places = {place for place in cycle.unavailable if cycle.claims[place].metadata.uid in taken}
-            cycle.unavailable -= places
-            if places:
-                continue
-            claim = self._unusable(cycle, pod)
-            if claim is not None:
-                taken.add(claim.metadata.uid)
-                self._binding.deallocate(claim)
-            elif not self._delete_stale(cycle):
-                keeps = True
-        # 2. The group's.
-        if not keeps or has_placed or not pods:
-            return None
-        return self._release_group(pods[0].pod, cycles)
-
-    def _release_group(self, pod: Pod, cycles: Mapping[str, PodClaims]) -> Status | None:
-        """Begin to take back one claim of the PodGroup of a pod, none of which has a node. Returns None without any."""
-        name = group_name(pod)
-        group = None if name is None else self._devices.groups.get(f"{pod.metadata.namespace}/{name}")
-        if group is None:
-            return None
-        # 1. Deallocate one that some node could not use, if nobody else has it.
-        unusable = {
-            claim.metadata.uid: claim
-            for cycle in cycles.values()
-            for claim in map(cycle.claims.__getitem__, sorted(cycle.unavailable))
-            if not is_special(claim) and {each.uid for each in claim.status.reserved_for or ()} <= {group.metadata.uid}
-        }
-        if unusable:
-            self._binding.deallocate(self._handle.rng.choice(list(unusable.values())))
-            return unschedulable("deallocation of PodGroup ResourceClaim completed")
-        # 2. Else let another group use one that is reserved for this one.
-        return self._release_reservation(pod, group)
-
-    def _release_for_pod(self, pod: Pod, shared: CycleState) -> Status | None:
-        """Do the same at PostFilter of one pod of the group, but deallocate nothing. `shared`: by the group's pods."""
-        name = group_name(pod)
-        if name is None or shared.get(HAS_PLACED, bool):
-            return None
-        group = self._devices.groups.get(f"{pod.metadata.namespace}/{name}")
-        return None if group is None else self._release_reservation(pod, group)
-
-    def _release_reservation(self, pod: Pod, group: PodGroup) -> Status | None:
-        try:
-            for claim in claims_of_group(group, self._devices):
-                if claim.status.allocation is not None and is_reserved_for(claim, pod, or_group=True):
-                    self._binding.begin_release(claim, group.metadata.uid)
-                    return unresolvable("ResourceClaim unreserved for PodGroup")
-        except NotReady as missing:
-            return error_status(str(missing))
-        return None
+        return self._deallocation.of_gang(shared.get(_MEMBERS, dict) or {}, pods, has_placed=has_placed)
 
     # --- score ---
 
