@@ -16,7 +16,6 @@ from kscheduler.gangs.domains import Domain
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.placements import Available, DomainUnknown, Placements
 from kscheduler.gangs.planner import Plan, Planner
-from kscheduler.gangs.registry import TrackedGang, TrackedTree
 from kscheduler.gangs.texts import (
     GROUP_UNSCHEDULABLE,
     NO_PLACEMENTS,
@@ -25,6 +24,7 @@ from kscheduler.gangs.texts import (
     no_placement_available,
     other_pod_failed,
 )
+from kscheduler.gangs.tracked_gang import TrackedGang, TrackedTree
 from kscheduler.gangs.undo_log import Placed, UndoLog
 from kscheduler.queue.pod_info import QueuedPodInfo
 

@@ -11,10 +11,11 @@ from kscheduler.explain.share_queues import WaitingGang
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.gang_queue import GangQueue
 from kscheduler.gangs.mending import Mending
-from kscheduler.gangs.registry import Registry, Stage, TrackedGang
+from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.reports import GangReports
 from kscheduler.gangs.reservations import Reservation, Reservations
 from kscheduler.gangs.texts import lack, placed_text
+from kscheduler.gangs.tracked_gang import Stage, TrackedGang
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.quotas.pod_demand import Demand
 

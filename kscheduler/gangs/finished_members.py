@@ -18,7 +18,8 @@ from kscheduler.api.objects import Pod
 from kscheduler.client.protocol import Client
 from kscheduler.errors import APIError, NotFound
 from kscheduler.gangs.gang import GangKey
-from kscheduler.gangs.registry import Registry, TrackedGang
+from kscheduler.gangs.registry import Registry
+from kscheduler.gangs.tracked_gang import TrackedGang
 
 log = logging.getLogger(__name__)
 

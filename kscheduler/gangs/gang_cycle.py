@@ -22,12 +22,13 @@ from kscheduler.gangs.domains import DomainIndex
 from kscheduler.gangs.gang_queue import GangQueue, Outcome
 from kscheduler.gangs.planner import Failed, Plan, Planner
 from kscheduler.gangs.preemption.whole import NOT_TRIED, Answer, WholePreemption
-from kscheduler.gangs.registry import Registry, Stage, TrackedGang
+from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.reports import GangReports
 from kscheduler.gangs.reservations import Reservations
 from kscheduler.gangs.stand_in import StandIn
 from kscheduler.gangs.texts import not_in_one_domain, not_permitted, not_placed, other_pod_failed, too_few
 from kscheduler.gangs.topology_planner import TopologyPlanner
+from kscheduler.gangs.tracked_gang import Stage, TrackedGang
 from kscheduler.gangs.undo_log import Placed
 from kscheduler.queue.pod_info import NOBODY, QueuedPodInfo
 

@@ -21,8 +21,9 @@ from kscheduler.framework.events import ASSIGNED_POD_DELETE, POP_FROM_BACKOFF_QU
 from kscheduler.framework.status import Status
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.queued_groups import Incoming, QueuedGroups
-from kscheduler.gangs.registry import Registry, Stage, TrackedGang
+from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.stand_in import GangBackoff, StandIn, face_of, is_face
+from kscheduler.gangs.tracked_gang import Stage, TrackedGang
 from kscheduler.queue.active_queue import ActiveQueue, LessKey
 from kscheduler.queue.backoff_queue import BackoffQueue
 from kscheduler.queue.pod_info import NO_BACKOFF, NOBODY, PLAIN, Lane, Pool, QueuedPodInfo

@@ -27,7 +27,7 @@ from kscheduler.gangs.mismatch import mismatch, preemption_policy
 from kscheduler.gangs.placements import DomainUnknown, Placements
 from kscheduler.gangs.planner import Failed, Plan
 from kscheduler.gangs.preemption.kubernetes import InVain, KubernetesPreemption, PlanOf
-from kscheduler.gangs.registry import Registry, Stage, TrackedGang, TrackedTree
+from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.stand_in import StandIn
 from kscheduler.gangs.texts import (
     CLAIMS_RELEASED,
@@ -41,6 +41,7 @@ from kscheduler.gangs.texts import (
     other_pod_failed,
     preemption_fault,
 )
+from kscheduler.gangs.tracked_gang import Stage, TrackedGang, TrackedTree
 from kscheduler.queue.pod_info import QueuedPodInfo
 
 POLICY_GATE = "PodGroupPreemptionPolicy"

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 
 from kscheduler.api.objects import Pod
 from kscheduler.gangs.gang import GangKey
-from kscheduler.gangs.registry import Registry, Stage
+from kscheduler.gangs.registry import Registry
+from kscheduler.gangs.tracked_gang import Stage
 
 
 class MemberStages:

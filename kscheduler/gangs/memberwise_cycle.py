@@ -25,7 +25,6 @@ from kscheduler.gangs.mismatch import different_schedulers
 from kscheduler.gangs.placements import DomainUnknown
 from kscheduler.gangs.planner import Failed
 from kscheduler.gangs.preemption.memberwise import MemberwisePreemption
-from kscheduler.gangs.registry import TrackedGang
 from kscheduler.gangs.stand_in import StandIn
 from kscheduler.gangs.texts import (
     GROUP_UNSCHEDULABLE,
@@ -36,6 +35,7 @@ from kscheduler.gangs.texts import (
     WAITS_FOR_ROOM,
     other_pod_failed,
 )
+from kscheduler.gangs.tracked_gang import TrackedGang
 from kscheduler.queue.pod_info import NOBODY, QueuedPodInfo
 
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from kscheduler.gangs.memberwise_planner import MemberwisePlan, MemberwisePlanner
 from kscheduler.gangs.placements import Available, Placements
-from kscheduler.gangs.registry import TrackedGang
 from kscheduler.gangs.texts import GROUP_UNSCHEDULABLE, NO_PLACEMENTS, PLACED_APART, no_placement_available
+from kscheduler.gangs.tracked_gang import TrackedGang
 from kscheduler.gangs.undo_log import UndoLog
 from kscheduler.queue.pod_info import QueuedPodInfo
 

@@ -14,7 +14,8 @@ from collections.abc import Callable
 
 from kscheduler.clock import Clock
 from kscheduler.gangs.gang import GangKey
-from kscheduler.gangs.registry import Registry, Stage, TrackedGang
+from kscheduler.gangs.registry import Registry
+from kscheduler.gangs.tracked_gang import Stage, TrackedGang
 
 PAUSE_S = 5.0  # until a stale gang that could not be reported is looked at again
 

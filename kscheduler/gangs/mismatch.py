@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kscheduler.api.objects import Pod
-from kscheduler.gangs.registry import Stage, TrackedGang
+from kscheduler.gangs.tracked_gang import Stage, TrackedGang
 
 DEFAULT_POLICY = "PreemptLowerPriority"
 

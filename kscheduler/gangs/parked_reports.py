@@ -15,8 +15,9 @@ from kscheduler.clock import Clock
 from kscheduler.framework.status import Status, unresolvable
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.gang_queue import GangQueue
-from kscheduler.gangs.registry import Lack, Registry
+from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.texts import lack
+from kscheduler.gangs.tracked_gang import Lack
 from kscheduler.queue.pod_info import Pool
 
 DELAY_S = 5.0  # from the moment at which a gang was found to lack something

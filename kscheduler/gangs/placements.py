@@ -23,7 +23,6 @@ from kscheduler.framework.plugins.noderesources.fit import Fit
 from kscheduler.framework.runtime import Framework
 from kscheduler.gangs.domains import NONE, Domain, DomainIndex
 from kscheduler.gangs.planner import Plan, Planner
-from kscheduler.gangs.registry import Stage, TrackedGang
 from kscheduler.gangs.texts import (
     GROUP_UNSCHEDULABLE,
     NO_PLACEMENTS,
@@ -33,6 +32,7 @@ from kscheduler.gangs.texts import (
     no_placement_available,
     several_domains,
 )
+from kscheduler.gangs.tracked_gang import Stage, TrackedGang
 from kscheduler.gangs.undo_log import Placed, UndoLog
 from kscheduler.queue.pod_info import QueuedPodInfo
 

@@ -12,10 +12,11 @@ from kscheduler.client.write_permission import WritePermission
 from kscheduler.clock import Clock
 from kscheduler.gangs.gang import COMPOSITE_API, Gang, GangKey
 from kscheduler.gangs.gang_queue import Outcome
-from kscheduler.gangs.registry import Registry, Stage, TrackedGang
+from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.stand_in import key_of_face
 from kscheduler.gangs.status_writer import SCHEDULED, SCHEDULER_ERROR, UNSCHEDULABLE, GroupStatuses
 from kscheduler.gangs.texts import placed_text, stale_text
+from kscheduler.gangs.tracked_gang import Stage, TrackedGang
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo
 

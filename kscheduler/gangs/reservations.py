@@ -40,10 +40,11 @@ from kscheduler.gangs.gang import Gang, GangKey
 from kscheduler.gangs.gang_queue import GangQueue, Outcome
 from kscheduler.gangs.planner import Plan
 from kscheduler.gangs.promising_nodes import promising_nodes
-from kscheduler.gangs.registry import Registry, Stage, TrackedGang
+from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.room_to_come import RoomSearch, RoomToCome
 from kscheduler.gangs.stand_in import StandIn
 from kscheduler.gangs.topology_planner import fails_anywhere
+from kscheduler.gangs.tracked_gang import Stage, TrackedGang
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.quotas.pod_demand import NO_QUEUE
 from kscheduler.snapshot.node_info import NodeInfo

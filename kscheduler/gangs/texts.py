@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kscheduler.api.pod_groups import MAX_TREE_DEPTH
 from kscheduler.framework.preemption.evaluator import POLICY_NEVER as PREEMPTS_NEVER
 from kscheduler.gangs.gang import GangKey
-from kscheduler.gangs.registry import Lack, TrackedGang, TrackedTree
+from kscheduler.gangs.tracked_gang import Lack, TrackedGang, TrackedTree
 
 # kube-scheduler's.
 GROUP_UNSCHEDULABLE = "pod group is unschedulable"

@@ -15,10 +15,11 @@ from kscheduler.gangs.kubernetes_cycle import KubernetesGangCycle
 from kscheduler.gangs.memberwise_cycle import MemberwiseCycle
 from kscheduler.gangs.memberwise_planner import MemberwisePlanner
 from kscheduler.gangs.planner import Planner
-from kscheduler.gangs.registry import Registry, Stage
+from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.reservations import Reservations
 from kscheduler.gangs.room_to_come import RoomSearch
 from kscheduler.gangs.rules import WHOLE, GangRules
+from kscheduler.gangs.tracked_gang import Stage
 from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.snapshot.pod_info import PodInfo

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 
 from kscheduler.gangs.gang import COMPOSITE_API, Gang, GangKey
-from kscheduler.gangs.registry import Lack, TrackedGang, TrackedTree
 from kscheduler.gangs.rules import UPSTREAM_1_37
 from kscheduler.gangs.texts import lack
+from kscheduler.gangs.tracked_gang import Lack, TrackedGang, TrackedTree
 from tests.gangs.builders import key_of, pod
 from tests.gangs.world import World
 

@@ -16,7 +16,7 @@ from kscheduler.api.pod_groups import POD_GROUP_LABEL
 from kscheduler.cycle.schedule_one import BindingCycle
 from kscheduler.errors import Conflict, Forbidden
 from kscheduler.framework.events import NODE_ADD
-from kscheduler.gangs.registry import Stage
+from kscheduler.gangs.tracked_gang import Stage
 from kscheduler.testing.wrappers import PodBuilder, make_pod
 from tests.gangs.bench import GangBench
 from tests.support.checks import check_cache

@@ -7,8 +7,8 @@ import pytest
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, NODE_ADD
 from kscheduler.framework.status import unresolvable
 from kscheduler.gangs.gang_queue import Outcome
-from kscheduler.gangs.registry import Stage
 from kscheduler.gangs.rules import UPSTREAM_1_36, UPSTREAM_1_37, WHOLE, GangRules
+from kscheduler.gangs.tracked_gang import Stage
 from kscheduler.queue.pod_info import Pool
 from kscheduler.snapshot.pod_info import PodInfo
 from tests.gangs.builders import key_of, pod

@@ -18,9 +18,10 @@ from kscheduler.config.releases import RELEASE_1_37
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, NODE_ADD
 from kscheduler.framework.status import unresolvable
 from kscheduler.gangs.gang_queue import GangQueue, Outcome
-from kscheduler.gangs.registry import Registry, Stage
+from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.rules import UPSTREAM_1_36, UPSTREAM_1_37, WHOLE, GangRules
 from kscheduler.gangs.stand_in import StandIn
+from kscheduler.gangs.tracked_gang import Stage
 from kscheduler.queue.pod_info import Pool, QueuedPodInfo
 from kscheduler.queue.requeue import ANY_PROFILE
 from kscheduler.snapshot.pod_info import PodInfo

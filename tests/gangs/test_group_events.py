@@ -17,7 +17,7 @@ from kscheduler.api.pod_groups import (
 from kscheduler.gangs.doors import COSCHEDULING_DOOR
 from kscheduler.gangs.gang import Topology
 from kscheduler.gangs.group_events import GroupEvents
-from kscheduler.gangs.registry import Lack, TrackedGang
+from kscheduler.gangs.tracked_gang import Lack, TrackedGang
 from kscheduler.observability.measurements import Measurements
 from tests.gangs.builders import key_of, pod
 from tests.gangs.world import World

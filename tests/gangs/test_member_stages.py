@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.member_stages import MemberStages
-from kscheduler.gangs.registry import Registry, Stage
+from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.rules import WHOLE
+from kscheduler.gangs.tracked_gang import Stage
 from kscheduler.testing.wrappers import make_pod
 from tests.gangs.builders import DOORS, gang, key_of, pod
 

@@ -11,8 +11,9 @@ from kscheduler.gangs.gang import Topology
 from kscheduler.gangs.memberwise_placements import MemberwisePlacements
 from kscheduler.gangs.memberwise_planner import MemberwisePlan, MemberwisePlanner
 from kscheduler.gangs.placements import DomainUnknown, PlacementPlugins, Placements
-from kscheduler.gangs.registry import Registry, Stage
+from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.rules import UPSTREAM_1_36
+from kscheduler.gangs.tracked_gang import Stage
 from kscheduler.observability.measurements import Measurements
 from kscheduler.observability.metrics import Metrics
 from kscheduler.snapshot.pod_info import PodInfo

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.mending import PAUSE_S, Mending
-from kscheduler.gangs.registry import Registry, Stage, TrackedGang
+from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.rules import WHOLE
+from kscheduler.gangs.tracked_gang import Stage, TrackedGang
 from tests.gangs.builders import DOORS, gang, key_of, pod
 from tests.support.clocks import ManualClock
 

@@ -17,8 +17,9 @@ from kscheduler.client.pod_group_kinds import COSCHEDULING_POD_GROUPS
 from kscheduler.client.protocol import PODS
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.gangs.phase_writer import LEASE_KNOWN_S, LEASE_NAME, LEASE_NAMESPACE, REFUSED_PAUSE_S, GroupPhases
-from kscheduler.gangs.registry import Registry, Stage
+from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.rules import WHOLE
+from kscheduler.gangs.tracked_gang import Stage
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual

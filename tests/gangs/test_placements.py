@@ -16,8 +16,9 @@ from kscheduler.gangs.domains import DomainIndex
 from kscheduler.gangs.gang import Topology
 from kscheduler.gangs.placements import Available, DomainUnknown, PlacementPlugins, Placements, placement_plugins
 from kscheduler.gangs.planner import Plan, Planner
-from kscheduler.gangs.registry import Registry, Stage, TrackedGang
+from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.rules import UPSTREAM_1_37
+from kscheduler.gangs.tracked_gang import Stage, TrackedGang
 from kscheduler.observability.measurements import Measurements
 from kscheduler.observability.metrics import Metrics
 from kscheduler.snapshot.pod_info import PodInfo

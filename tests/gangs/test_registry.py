@@ -7,9 +7,10 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from kscheduler.gangs.registry import Lack, Registry, Stage, TrackedGang
+from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.rules import UPSTREAM_1_36, UPSTREAM_1_37, WHOLE, GangRules
 from kscheduler.gangs.texts import lack
+from kscheduler.gangs.tracked_gang import Lack, Stage, TrackedGang
 from kscheduler.snapshot.pod_info import PodInfo
 from tests.gangs.builders import DOORS, gang, key_of, pod
 

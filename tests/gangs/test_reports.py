@@ -9,9 +9,10 @@ from kscheduler.client.protocol import Regarding
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.gangs.gang_queue import Outcome
-from kscheduler.gangs.registry import Registry, Stage
+from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.reports import KEPT, GangReports
 from kscheduler.gangs.rules import WHOLE
+from kscheduler.gangs.tracked_gang import Stage
 from kscheduler.observability.measurements import Measurements
 from tests.gangs.builders import DOORS, gang, key_of, pod
 from tests.support.clocks import ManualClock

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from kscheduler.config.releases import RELEASE_1_37
 from kscheduler.gangs.gang_queue import GangQueue, Outcome
-from kscheduler.gangs.registry import Registry, Stage
+from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.rules import WHOLE, GangRules
 from kscheduler.gangs.stand_in import StandIn
+from kscheduler.gangs.tracked_gang import Stage
 from kscheduler.queue.pod_info import PLAIN, Pool, QueuedPodInfo
 from kscheduler.queue.requeue import ANY_PROFILE
 from kscheduler.snapshot.pod_info import PodInfo

@@ -12,7 +12,8 @@ from kscheduler.api.pod_groups import MAX_TREE_DEPTH
 from kscheduler.cache.cache import Cache
 from kscheduler.gangs.gang import Disruption, Gang, GangKey
 from kscheduler.gangs.preemption.units import Unit
-from kscheduler.gangs.registry import Registry, Stage
+from kscheduler.gangs.registry import Registry
+from kscheduler.gangs.tracked_gang import Stage
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 

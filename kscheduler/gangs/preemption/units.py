@@ -10,7 +10,8 @@ from kscheduler.cache.cache import Cache
 from kscheduler.framework.preemption.importance import by_importance, started_s
 from kscheduler.framework.preemption.violations import overdraws
 from kscheduler.gangs.gang import COMPOSITE_API, Disruption, GangKey
-from kscheduler.gangs.registry import Registry, Stage, TrackedGang
+from kscheduler.gangs.registry import Registry
+from kscheduler.gangs.tracked_gang import Stage, TrackedGang
 from kscheduler.snapshot.disruption_budgets import Budget, DisruptionBudgets
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo

@@ -38,8 +38,9 @@ from kscheduler.gangs.preemption.share_ways import ByShares
 from kscheduler.gangs.preemption.units import Order, Residents, Unit, pods_of
 from kscheduler.gangs.preemption.ways import ByPriority, Preemptor, Rules, Way, waits_for_room
 from kscheduler.gangs.promising_nodes import promising_nodes
-from kscheduler.gangs.registry import Registry, TrackedGang
+from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.texts import NOT_YET, POLICY_NEVER, STILL_EVICTING, evicting
+from kscheduler.gangs.tracked_gang import TrackedGang
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.quotas.uncounted import Uncounted
 from kscheduler.snapshot.node_info import NodeInfo

@@ -20,7 +20,8 @@ from kscheduler.framework.status import Status, unresolvable
 from kscheduler.gangs.gang import Disruption, GangKey
 from kscheduler.gangs.preemption.unit_dry_run import Fault, Trial, Violations, candidate_of_units
 from kscheduler.gangs.preemption.units import Order, Residents, Unit
-from kscheduler.gangs.registry import Registry, TrackedGang
+from kscheduler.gangs.registry import Registry
+from kscheduler.gangs.tracked_gang import TrackedGang
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 

@@ -13,9 +13,10 @@ from kscheduler.gangs.gang import Gang
 from kscheduler.gangs.planner import Planner
 from kscheduler.gangs.preemption.executor import GangExecutor
 from kscheduler.gangs.preemption.whole import Answer, WholePreemption
-from kscheduler.gangs.registry import Registry, Stage, TrackedGang
+from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.rules import WHOLE
 from kscheduler.gangs.stand_in import face_of
+from kscheduler.gangs.tracked_gang import Stage, TrackedGang
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.pod_info import PodInfo
