@@ -82,12 +82,20 @@ def exit_code_of(command: Command) -> int:
         _discard(sys.stdout)
         lack = KSchedulerError(f"cannot write {error.filename or 'the output'}: {error.strerror}")
         code = _on_stderr(partial(report, lack))
+    _on_stderr(_flush_errors)
     return code
 
 
 def _report_interrupt() -> int:
     print("kscheduler: interrupted", file=sys.stderr)
     return EXIT_INTERRUPTED
+
+
+def _flush_errors() -> int:
+    """Write what is left in the buffer of stderr, since the reader may have gone while the command wrote there."""
+    if sys.stderr is not None:
+        sys.stderr.flush()
+    return 0
 
 
 def _on_stderr(write: Command) -> int:

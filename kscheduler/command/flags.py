@@ -370,6 +370,10 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise ConfigError(f"{message} (see {self.prog} --help)")
 
+    def print_help(self, file: Any = None) -> None:
+        """Print all flags. Raises OSError if that fails, which argparse's own method hides."""
+        print(self.format_help(), end="", file=file)
+
 
 def _parser(command: str = "") -> _Parser:
     """Build the parser. Commands that simulate import and define their flags only if they are the `command`."""

@@ -247,14 +247,15 @@ def test_a_configuration_that_cannot_be_written_is_an_error_in_one_line(
 # --- version and grammar ------------------------------------------------------------------------------------------
 
 
-def version_into(stdout: int) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kscheduler", "version"]
+def output_into(stdout: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "kscheduler", *arguments]
     return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
 
 
-def test_output_for_which_there_is_no_space_is_an_error_in_one_line() -> None:
+@pytest.mark.parametrize("arguments", [["version"], ["--help"], ["run", "--help"]])
+def test_output_for_which_there_is_no_space_is_an_error_in_one_line(arguments: list[str]) -> None:
     with Path("/dev/full").open("wb") as full:
-        ended = version_into(full.fileno())
+        ended = output_into(full.fileno(), *arguments)
     assert ended.returncode == 1
     assert ended.stderr == "kscheduler: error: cannot write the output: No space left on device\n"
 
@@ -263,7 +264,7 @@ def test_a_pipe_that_nobody_reads_ends_the_program_quietly() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        ended = version_into(writing)
+        ended = output_into(writing, "version")
     finally:
         os.close(writing)
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -285,6 +286,18 @@ def test_errors_that_cannot_be_written_leave_the_exit_code(unbuffered: str) -> N
         os.close(writing)
     with Path("/dev/full").open("wb") as full:
         assert exit_code_of_an_error(full.fileno(), unbuffered=unbuffered) == 2
+
+
+def test_a_command_that_tells_of_its_work_on_a_stderr_that_nobody_reads_leaves_the_exit_code(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    command = [sys.executable, "-m", "kscheduler", "simulate", "--nodes", "1", "--pods", "1", "--output", str(report)]
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        assert subprocess.run(command, stderr=writing, check=False).returncode == 0
+    finally:
+        os.close(writing)
+    assert report.exists()
 
 
 def test_a_closed_stderr_changes_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
