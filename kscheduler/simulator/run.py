@@ -151,50 +151,17 @@ class _Simulation:
         loop = asyncio.get_running_loop()
         if not isinstance(loop, VirtualTimeLoop):
             raise InternalError(f"a simulation runs in virtual time, not on {type(loop).__name__}")
-        self._loop = loop
-        clock, settings = LoopClock(loop), self._settings
-        faults = settings.faults or Faults(settings.seed)
-        self._cluster = cluster = Cluster(
-            clock,
-            seed=settings.seed,
-            history_limit=SHORT_HISTORY if settings.by_events and not faults.any else HISTORY_LIMIT,
-            bookmark_interval_s=QUIET_WATCH_S,
-            release=settings.release,
-        )
-        self._clock = clock
-        self._accounting = Accounting(cluster)
-        self._volumes = volumes = VolumeController(cluster, loop.call_soon, follows_pods=False)
-        claims = ClaimController(cluster, loop.call_soon)
-        self._claims = ClaimBook(cluster)
-        self._pods = cluster.pods
-        cluster.store(PODS).subscribe(self._pod_changed)
+        self._loop, self._clock = loop, LoopClock(loop)
+        faults = self._settings.faults or Faults(self._settings.seed)
+        cluster = self._cluster = self._make_cluster(faults)
         # 1. What is there from the start.
-        for item in in_order_of_use([*self._scenario.storage, *self._scenario.devices]):
-            cluster.create_object(item)
-        for other in (
-            *self._scenario.policies,
-            *self._scenario.quotas,
-            *self._scenario.queues,
-            *self._scenario.pod_groups,
-        ):
-            cluster.create_object(other)
-        for node in self._scenario.nodes:
-            cluster.create_node(node)
-        self._make_changes(0.0)
-        history = LoadHistory(self._real_load()) if self._declares_usage() else None
-        self._create_existing()
-        volumes.settle()
-        claims.settle()
+        history = self._create_objects()
         # 2. The scheduler.
-        serve_metrics(cluster, self._real_load, self._scenario.metrics, faults, lambda: clock.now() - self._started_s)
-        client = cluster.client(
-            latency=settings.latency, faults=faults, seed=settings.seed, by_events=settings.by_events
-        )
-        scheduler = self._make(client, clock, random.Random(f"{settings.seed} scheduler"))
+        scheduler = self._make_scheduler(faults)
         running = asyncio.ensure_future(scheduler.run())
         try:
             await _unless_ended(running, scheduler.wait_for_sync())
-            # 3. and 4. Play.
+            # 3. Arrivals, departures and changes, 4. until nothing can change any more.
             started_s = self._started_s = loop.time()
             if history is not None and self._accounting.start_s is None:
                 history.begin()
@@ -218,6 +185,48 @@ class _Simulation:
             self._claims.close(self._settings.release),
             None if self._gangs is None else self._gangs.close(self._accounting.start_s or 0.0, self._accounting.now_s),
         )
+
+    def _make_cluster(self, faults: Faults) -> Cluster:
+        """Make an empty cluster, and what follows its objects."""
+        settings = self._settings
+        cluster = Cluster(
+            self._clock,
+            seed=settings.seed,
+            history_limit=SHORT_HISTORY if settings.by_events and not faults.any else HISTORY_LIMIT,
+            bookmark_interval_s=QUIET_WATCH_S,
+            release=settings.release,
+        )
+        self._accounting = Accounting(cluster)
+        self._volumes = VolumeController(cluster, self._loop.call_soon, follows_pods=False)
+        self._claim_controller = ClaimController(cluster, self._loop.call_soon)
+        self._claims = ClaimBook(cluster)
+        self._pods = cluster.pods
+        cluster.store(PODS).subscribe(self._pod_changed)
+        return cluster
+
+    def _create_objects(self) -> LoadHistory | None:
+        """Create all objects that exist from the start. Returns what records the load, if anything declares any."""
+        cluster, scenario = self._cluster, self._scenario
+        for item in in_order_of_use([*scenario.storage, *scenario.devices]):
+            cluster.create_object(item)
+        for other in (*scenario.policies, *scenario.quotas, *scenario.queues, *scenario.pod_groups):
+            cluster.create_object(other)
+        for node in scenario.nodes:
+            cluster.create_node(node)
+        self._make_changes(0.0)
+        history = LoadHistory(self._real_load()) if self._declares_usage() else None
+        self._create_existing()
+        self._volumes.settle()
+        self._claim_controller.settle()
+        return history
+
+    def _make_scheduler(self, faults: Faults) -> SchedulerUnderTest:
+        cluster, clock, settings = self._cluster, self._clock, self._settings
+        serve_metrics(cluster, self._real_load, self._scenario.metrics, faults, lambda: clock.now() - self._started_s)
+        client = cluster.client(
+            latency=settings.latency, faults=faults, seed=settings.seed, by_events=settings.by_events
+        )
+        return self._make(client, clock, random.Random(f"{settings.seed} scheduler"))
 
     def _declares_usage(self) -> bool:
         pods = (arrival.pod for arrival in self._scenario.arrivals)
