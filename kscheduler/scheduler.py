@@ -194,6 +194,7 @@ class Scheduler:
 
         `extender_endpoint` and `metric_source` make the clients of extenders and metrics; a simulation has its own.
         """
+        # 1. What everything else is given: settings, the cache, a wake-up, and permission to write.
         self.measurements = Measurements(metrics)
         self.release = config.release
         self.measurements.emulate(config.release)
@@ -211,6 +212,7 @@ class Scheduler:
         self._assumed_ttl_s = options.assumed_pod_ttl_s
         self._next_expiry = 0.0
         self.permission = WritePermission()
+        # 2. Writers, and what is known of the cluster beside nodes and pods.
         self.binder = Binder(client, rng, self.permission)
         self.recorder = EventRecorder(
             client,
@@ -242,6 +244,7 @@ class Scheduler:
             if self._queue_watch is None
             else ShareQueueStatuses(client, self.share_queues, self.permission, self.measurements)
         )
+        # 3. Gangs, and work in the background, which plugins start.
         self.gangs = self._build_gangs(client, config)
         self.preemptions = BackgroundTasks("a preemption", self._work.set)
         self.claim_writes = BackgroundTasks("the write of a resource claim", self._work.set)
@@ -255,6 +258,7 @@ class Scheduler:
         self.extenders = ExtenderChain(extenders, self._node_documents.nodes, self._pods_on)
         self._guests = options.guests
         self.live_metrics = self._build_live_metrics(client, config, options, metric_source)
+        # 4. Profiles with their plugins, and the queue, which asks them.
         self.profiles = self._build_profiles(config, stopwatch, options)
         self.queue = self._build_queue(config, options, stopwatch)
         self._divisions = None if self._queue_watch is None else self._build_divisions()
@@ -268,10 +272,12 @@ class Scheduler:
             )
             if self._guests.keep_answers:
                 self._node_documents.call_on_change(self.cache.table.note_change)
+        # 5. The watch, which feeds cache and queue.
         self.statuses = self._build_statuses(client)
         outside = ExtenderBinder(self.extenders.binders, self.binder, self._work.set)
         watches = self._build_watches(client, stopwatch, options)
         self.pods, self.nodes, self.informers = watches.pods, watches.nodes, watches.informers
+        # 6. The scheduling and binding cycles.
         self._annotations = AnnotationLane(client) if options.explain is not None and options.explain.annotate else None
         self.decisions = self._build_decisions(options, stopwatch)
         self._max_in_unschedulable_s = options.max_in_unschedulable_s
@@ -309,6 +315,7 @@ class Scheduler:
         self.lanes = self._build_lanes(client, stopwatch)
         if self.live_metrics is not None:
             self.live_metrics.telemetry.watch(self._metrics_changed)
+        # 7. What metrics show of all this.
         self.measurements.show_queue(self.queue)
         self.measurements.show_sizes(
             self.cache.sizes,

@@ -422,6 +422,7 @@ class Algorithm:
 
         With a `verdict` the feasible nodes are not sampled.
         """
+        # 1. The rows that may be looked at, by the gang's domain and by PreFilter.
         table, verdicts = self._handle.table, self._verdicts
         verdicts.reset(table.columns)
         nodes = len(table)
@@ -435,6 +436,7 @@ class Algorithm:
                 rows = [row for row in rows if confinement.has(row)]
             verdicts.keep_only(sorted(rows), OUTSIDE_PRE_FILTER, 0)
             nodes = len(rows) + len(self._judged_alone)  # with the nominated node, if PreFilter did not name it
+        # 2. Each plugin rejects rows; the last one may end early where not all feasible nodes are wanted.
         last = next((each for each, _ in reversed(self._filter) if each.name not in state.skip_filter), None)
         # One more than wanted: a search ends just before the first feasible node that is not wanted.
         enough = self._feasible_to_find(nodes) + 1
@@ -459,6 +461,7 @@ class Algorithm:
                 raise CycleFault(raised(plugin, "Filter", error)) from error
             if self._is_sampled:
                 self._end(plugin, "Filter", started, None)
+        # 3. Nominated pods take their room first; then the sample.
         if self._nominations:
             self._yield_to_nominated(state, pod)
         return nodes if verdict is not None else self._sample(nodes)

@@ -162,6 +162,7 @@ class GangParts:
         **settings: Any,
     ) -> ScheduleBatch:
         """Build what decides pods and gangs of the queue that `make_queue` returned."""
+        # 1. What all rules need.
         self._parked = ParkedReports(self.registry, self.queue, one.report_not_scheduled, self._permission, self._clock)
         self.queue.on_parked = self._parked.parked
         batch = self.batch_type(queue, cache, profiles, one, lane, **settings)
@@ -178,6 +179,7 @@ class GangParts:
             "stopwatch": settings["stopwatch"],
             "reports": self.reports,
         }
+        # 2. Who carries out evictions, and which placements a topology allows.
         executor = GangExecutor(
             handle,
             DEFAULT_PREEMPTION,
@@ -188,6 +190,7 @@ class GangParts:
         placements = None
         if follows and rules.heeds_topology:
             placements = self._placements(planner, profiles, settings["stopwatch"])
+        # 3. The cycle of the rules: kube-scheduler's of 1.36, of 1.37, or ours.
         if isinstance(planner, MemberwisePlanner):
             together = None
             if rules.preempts_together:

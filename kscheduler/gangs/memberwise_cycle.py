@@ -141,8 +141,10 @@ class MemberwiseCycle(GangCycle):
 
         `waits`: enough members have a node, or will have one once victims are gone.
         """
+        # 1. What was placed is taken back.
         nodes = plan.nodes or {each.queued.uid: each.node_name for each in plan.placed}
         plan.placed.undo()
+        # 2. Would the group fit if others left?
         reasons = [GROUP_UNSCHEDULABLE] if plan.reasons is None else [*plan.reasons]
         if waits:
             reasons.append(WAITS_FOR_ROOM)
@@ -156,6 +158,7 @@ class MemberwiseCycle(GangCycle):
             waits = after.code is Code.SUCCESS
             if not waits:
                 reasons.append(after.message)
+        # 3. Each member gets its own reason, or the group's.
         group = unschedulable(*reasons)
         too_few = unschedulable(GROUP_UNSCHEDULABLE, WAITS_FOR_MINIMUM)
         not_tried = {queued.uid for queued in plan.not_tried}

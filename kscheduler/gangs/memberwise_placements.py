@@ -37,25 +37,22 @@ class MemberwisePlacements:
         If there is none, the plan is the first one's, undone; it has the group's `reasons`, and the `nodes` that its
         members had. Raises DomainUnknown.
         """
+        # 1. Which placements are there?
         places = self._placements.generate(tracked, members[0].pod_info.pod.spec.scheduler_name)
         if not places:
             undone = UndoLog(self._planner.cache)
             return MemberwisePlan(undone, not_tried=members, reasons=(NO_PLACEMENTS,))
         if tracked.gang is not None and tracked.gang.topology is not None:
             why_not_preempt = PLACED_APART
-
-        def plan_in(at: int) -> MemberwisePlan:
-            place = places[at]
-            within = None if place is None else place.confinement
-            return self._planner.plan_each(
-                members, has_placed=has_placed, within=within, why_not_preempt=why_not_preempt, on_trial=on_trial
-            )
-
+        # 2. The group is planned in each of them, and the plan undone.
         feasible: list[MemberwisePlan] = []
         available: list[Available] = []
         first: MemberwisePlan | None = None
-        for at, place in enumerate(places):
-            plan = plan_in(at)
+        for place in places:
+            within = None if place is None else place.confinement
+            plan = self._planner.plan_each(
+                members, has_placed=has_placed, within=within, why_not_preempt=why_not_preempt, on_trial=on_trial
+            )
             if plan.fault is not None:
                 return plan
             if len(plan.placed) >= missing:
@@ -67,6 +64,7 @@ class MemberwisePlacements:
                 first = plan
                 plan.nodes = {placed.queued.uid: placed.node_name for placed in plan.placed}
             plan.placed.undo()
+        # 3. The best one in which it is feasible is taken.
         assert first is not None, "there are placements"
         if not available:
             first.reasons = (no_placement_available(len(places), GROUP_UNSCHEDULABLE),)

@@ -184,6 +184,7 @@ class Reservations:
         key, now, held = stand_in.gang_key, self._clock.now(), self.held.get(stand_in.gang_key)
         queue = self._queue_of(members)
         self._restore()
+        # 1. Where will the gang have room first?
         if held is not None and held.queue != queue:
             self._end(held, "released")
             held = None
@@ -197,6 +198,7 @@ class Reservations:
             if held is not None:
                 self._end(held, "released")
             return
+        # 2. Its reservation takes the place of an earlier one, its own or another's in its queue.
         since = now
         if held is not None:
             since = held.since
@@ -205,6 +207,7 @@ class Reservations:
             rival = self._of_queue.get(queue)
             if rival is not None:
                 self._end(rival, "overtaken")
+        # 3. The room is kept from now on.
         assert tracked.gang is not None
         priority = max(queued.pod_info.priority for queued in members if queued.uid in found.nodes)
         generation = self._handle.table.static_generation

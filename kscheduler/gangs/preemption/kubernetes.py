@@ -117,6 +117,7 @@ class KubernetesPreemption:
             finally:
                 found.placed.undo()
         self.evaluated(Code.SUCCESS, began)
+        # 4. The others are evicted.
         victims = pods_of(out)
         if any(victim.pod.metadata.deletion_timestamp is None for victim in victims):
             units = [unit for unit in out if unit.gang is not None]

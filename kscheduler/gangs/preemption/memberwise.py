@@ -80,6 +80,7 @@ class MemberwisePreemption:
                     out.append(unit)
             if away.is_torn:
                 return unschedulable(GROUP_UNSCHEDULABLE)
+        # 3. The others are evicted.
         victims = pods_of(order.by_importance(out))
         if victims:
             self._executor.evict(victims, face, ())

@@ -116,6 +116,7 @@ class WholePreemption:
         `face`: the gang's pod in the queue. `missing`: the number of members that must get nodes.
         """
         try:
+            # 1. May the gang preempt, and now?
             rules = self._rules_of(members)
             if rules is None:
                 return NOT_TRIED
@@ -131,6 +132,7 @@ class WholePreemption:
                 self._handle.retry(face, self._pace.next_turn_s(face.uid, now))
                 text = rules.in_vain if face.uid in self._in_vain else NOT_YET
                 return Answer(text, self._nominations_of(members))
+            # 2. Where would room help? The plan says so until it is undone.
             is_confined = bool(plan.domains)
             nodes: Iterable[NodeInfo] = ()
             if not is_confined:
@@ -139,6 +141,7 @@ class WholePreemption:
             would_fit = len(plan.placed)
         finally:
             plan.placed.undo()
+        # 3. Who would have to leave? The ways of the rules are tried in order.
         self._handle.evictions.attempted()
         for queued in members:
             self._handle.nominations.remove(queued.uid)
@@ -153,6 +156,7 @@ class WholePreemption:
                 return self._carry_out(found, face)
             if way.wait_s is not None:
                 self._handle.retry(face, way.wait_s)
+        # 4. None makes room.
         if not effort.found_anybody:
             return Answer(rules.nobody)
         self._note_in_vain(face, now, effort, len(members))

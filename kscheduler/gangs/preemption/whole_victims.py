@@ -31,7 +31,7 @@ TOO_MANY = unresolvable("Evicting gangs there was not tried, since others were t
 
 
 class WholeVictims:
-    """`handle` must be set before a pod preempts."""
+    """The gangs whose pods are evicted together; `handle` must be set before a pod preempts."""
 
     handle: Handle
 
