@@ -21,7 +21,6 @@ import gc
 import itertools
 import random
 import sys
-import time
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
@@ -37,6 +36,7 @@ from kscheduler.client.informer import Informer
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.protocol import NODES, PODS, Binding, Resource
 from kscheduler.client.recorder import EventRecorder
+from kscheduler.clock import SystemClock
 from kscheduler.errors import APIError
 from kscheduler.testing.controlplane import ControlPlane, Process
 
@@ -66,14 +66,6 @@ class BareClient:
 
     def stop(self) -> None:
         self.process.stop()
-
-
-class _Clock:
-    def now(self) -> float:
-        return time.monotonic()
-
-    def wall(self) -> float:
-        return time.time()
 
 
 class _Bindings:
@@ -109,7 +101,7 @@ async def bind_all(kubeconfig: str, *, events: bool = False, see_bound: bool = F
 
 async def _while_watching(client: KubeClient, binding: Coroutine[Any, Any, int]) -> int:
     """Bind while an informer follows all pods, and does nothing with what it sees."""
-    pods = Informer(client, PODS, _Seen(), clock=_Clock(), rng=random.Random(0))
+    pods = Informer(client, PODS, _Seen(), clock=SystemClock(), rng=random.Random(0))
     watching = asyncio.ensure_future(pods.run())
     try:
         await pods.synced.wait()
@@ -221,7 +213,7 @@ async def bind_as_they_come(kubeconfig: str, *, events: bool = False) -> None:
     try:
         recorder = _recorder(client) if events else None
         handler = PodsAsTheyCome(_Bindings(client, recorder).write)
-        clock, rng = _Clock(), random.Random(0)
+        clock, rng = SystemClock(), random.Random(0)
         nodes = Informer(client, NODES, handler.nodes, clock=clock, rng=rng)
         pods = Informer(client, PODS, handler, clock=clock, rng=rng)
         recording = [] if recorder is None else [recorder.run()]
@@ -237,11 +229,11 @@ async def _say_ready(*informers: Informer[Any]) -> None:
 
 
 def _recorder(client: KubeClient) -> EventRecorder:
-    return EventRecorder(client, _Clock(), random.Random(0), controller=NAME, instance=NAME)
+    return EventRecorder(client, SystemClock(), random.Random(0), controller=NAME, instance=NAME)
 
 
 async def _connect(kubeconfig: str) -> KubeClient:
-    return await KubeClient.connect(_Clock(), kubeconfig=kubeconfig, qps=QPS, burst=QPS)
+    return await KubeClient.connect(SystemClock(), kubeconfig=kubeconfig, qps=QPS, burst=QPS)
 
 
 async def _list(client: KubeClient, resource: Resource[T]) -> list[T]:

@@ -31,6 +31,7 @@ import uvloop
 from msgspec.structs import replace
 
 from kscheduler.api.objects import LabelSelector, Pod, TopologySpreadConstraint
+from kscheduler.clock import SystemClock
 from kscheduler.command.memory import Collections
 from kscheduler.config.load import default_config
 from kscheduler.config.types import SchedulerConfig
@@ -45,14 +46,6 @@ ZONES = 10
 TICK_S = 0.001  # the watcher of the event loop sleeps so long
 HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
-
-
-class WallClock:
-    def now(self) -> float:
-        return time.monotonic()
-
-    def wall(self) -> float:
-        return time.time()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +130,7 @@ async def run(
     metric_source: MakeSource | None = None,
 ) -> Result:
     """`config`: of the scheduler, the default one if None; `metric_source` makes what it asks for live metrics."""
-    clock = WallClock()
+    clock = SystemClock()
     cluster = Cluster(clock, seed=1, history_limit=10 * pods + 1000)
     for number in range(nodes):
         capacity = {"cpu": "32", "memory": "256Gi", "pods": "110"}

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kscheduler.client.informer import PAGE_SIZE
+from kscheduler.clock import SystemClock
 
 NODES = 5_000
 SIZES = (10_000, 50_000, 150_000)
@@ -115,7 +116,7 @@ async def measure(directory: Path, pods: int, types: bool) -> Result:
     scheduler = Scheduler(
         PagesClient(directory),  # type: ignore[arg-type]
         default_config(),
-        clock=MachineClock(),
+        clock=SystemClock(),
         rng=random.Random(0),
         metrics=Metrics(),
         stopwatch=time.perf_counter,
@@ -163,14 +164,6 @@ class PagesClient:
     async def watch(self, resource: Any, **_: object) -> AsyncIterator[list[Any]]:
         await asyncio.Event().wait()
         yield []
-
-
-class MachineClock:
-    def now(self) -> float:
-        return time.monotonic()
-
-    def wall(self) -> float:
-        return time.time()
 
 
 class Stalls:

@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kscheduler.api.objects import Pod
+from kscheduler.clock import SystemClock
 from kscheduler.command.memory import Collections
 from kscheduler.config.load import default_config
 from kscheduler.observability.logs import configure
@@ -29,7 +30,7 @@ from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.testing import make_node
-from perf.decisions import SHAPES, ZONE, ZONES, WallClock
+from perf.decisions import SHAPES, ZONE, ZONES
 from perf.profile_sampler import Sampler
 from perf.profile_stacks import fold
 
@@ -54,7 +55,7 @@ class Load:
         self._seconds = seconds
         rng = random.Random(1)
         self._pods = [SHAPES[shape](number, rng).obj() for number in range(pods)]
-        clock = WallClock()
+        clock = SystemClock()
         self._cluster = Cluster(clock, seed=1, history_limit=10 * pods + 1000)
         for number in range(nodes):
             capacity = {"cpu": "32", "memory": "256Gi", "pods": "110"}

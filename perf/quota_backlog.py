@@ -37,6 +37,7 @@ from kscheduler.api.elastic_quotas import ElasticQuota, ElasticQuotaSpec
 from kscheduler.api.objects import ObjectMeta, Pod, QuantityMap
 from kscheduler.api.share_queues import QueueObject, QueueResource, QueueSpec
 from kscheduler.client.protocol import ELASTIC_QUOTAS, SHARE_QUEUES
+from kscheduler.clock import SystemClock
 from kscheduler.config.load import parse_config
 from kscheduler.observability.logs import QUIET, configure
 from kscheduler.observability.metrics import Metrics
@@ -44,7 +45,7 @@ from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.testing import make_node, make_pod
 from perf.counted import name_of
-from perf.decisions import WallClock, is_waiting, time_decisions
+from perf.decisions import is_waiting, time_decisions
 from perf.ratios import spread
 
 DEPARTMENTS, TEAMS = 3, 10  # teams of each department
@@ -84,7 +85,7 @@ class Run:
 
     def __init__(self, kind: Kind, nodes: int, pods: int) -> None:
         self._pods = pods
-        self._cluster = Cluster(WallClock(), seed=1, history_limit=10 * pods + 1000)
+        self._cluster = Cluster(SystemClock(), seed=1, history_limit=10 * pods + 1000)
         for number in range(nodes):
             capacity = {"cpu": str(CPU), "memory": f"{MEMORY_GI}Gi", "pods": "110"}
             self._cluster.create_node(make_node(f"n{number}").capacity(**capacity).obj())
@@ -100,7 +101,7 @@ class Run:
         self._scheduler = Scheduler(
             self._cluster.client(),
             parse_config(_configuration(kind)),
-            clock=WallClock(),
+            clock=SystemClock(),
             rng=random.Random(1),
             metrics=Metrics(),
             stopwatch=time.process_time,

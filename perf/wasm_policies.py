@@ -53,6 +53,7 @@ from typing import Any
 import msgspec
 
 from kscheduler._fast import Scores, Verdicts, score_most_allocated, values_by_node_class
+from kscheduler.clock import SystemClock
 from kscheduler.config.load import parse_config
 from kscheduler.framework import CycleState, Handle, NodeInfo, PodInfo, Status
 from kscheduler.framework.class_draft import ClassDraft, Source
@@ -64,7 +65,7 @@ from kscheduler.simulator.cluster import Cluster
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.testing import make_node, make_pod
 from kscheduler.wasm.loading.plugins import GuestPlugins
-from perf.decisions import WallClock, is_waiting, time_decisions
+from perf.decisions import is_waiting, time_decisions
 
 ROOT = Path(__file__).parent.parent
 SDKS = runpy.run_path(str(ROOT / "plugins" / "sdk" / "build_examples.py"))
@@ -378,7 +379,7 @@ class Result:
 
 
 async def run(form: Form, nodes: int, pods: int, pid: int, port: int) -> Result:
-    clock, metrics, guests = WallClock(), Metrics(process=False), GuestPlugins()
+    clock, metrics, guests = SystemClock(), Metrics(process=False), GuestPlugins()
     find = functools.partial(find_plugins, guests=guests)
     config = parse_config(json.dumps(document(form, port)), "scheduler.yaml", find_plugins=find)
     cluster = Cluster(clock, seed=1, history_limit=10 * pods + 1000)

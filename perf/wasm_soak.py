@@ -36,6 +36,7 @@ from typing import Any
 import wasmtime
 
 from kscheduler.client.concurrency import cancel_and_wait, run_together
+from kscheduler.clock import SystemClock
 from kscheduler.config.load import parse_config
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.observability.logs import QUIET, configure
@@ -46,7 +47,6 @@ from kscheduler.testing import make_node, make_pod
 from kscheduler.wasm.loading.plugins import GuestPlugins
 from kscheduler.wasm.loading.sections import CORE_VERSION, MAGIC
 from kscheduler.wasm.pool import MAX_IDLE, Pool
-from perf.decisions import WallClock
 from perf.wasm_policies import LABEL, c_guest, number_of
 
 EXAMPLES = {"LabelScore": "label_score", "NamespacePermit": "namespace_permit"}  # plugin -> its example
@@ -196,7 +196,7 @@ class Soak:
         self.report = Report()
         self._guests = Guests(folder)
         self._rate, self._reload_s, self._stay_s = rate, reload_s, stay_s
-        self._clock, self._metrics = WallClock(), Metrics(process=False)
+        self._clock, self._metrics = SystemClock(), Metrics(process=False)
         self._cluster = Cluster(self._clock, seed=1, history_limit=20_000)
         for number in range(nodes):
             node = make_node(f"n{number}").capacity(cpu="32", memory="256Gi", pods=110)

@@ -35,19 +35,12 @@ from kscheduler.client.informer import Informer
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.protocol import NODES, PODS, Binding, Resource
 from kscheduler.client.wire import LineDecoder
+from kscheduler.clock import SystemClock
 from kscheduler.errors import APIError
 from kscheduler.testing.controlplane.certificates import CertificateAuthority
 from perf import wire_events
 
 OBJECTS = 500  # the events of a kind are about so many
-
-
-class RealClock:
-    def now(self) -> float:
-        return time.monotonic()
-
-    def wall(self) -> float:
-        return time.time()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +93,7 @@ def running_server(*options: str) -> Iterator[Endpoint]:
 @asynccontextmanager
 async def connected(endpoint: Endpoint) -> AsyncIterator[KubeClient]:
     token = "Bearer " + "x" * 900  # a service account's is as long
-    client = KubeClient(Credentials(endpoint, RealClock(), header=token), RealClock(), qps=-1)
+    client = KubeClient(Credentials(endpoint, SystemClock(), header=token), SystemClock(), qps=-1)
     try:
         yield client
     finally:
@@ -208,7 +201,7 @@ async def follow(client: KubeClient, kind: str, count: int) -> tuple[Cost, int]:
     # New pods and bindings are each about a pod of its own, the others again and again about the same.
     objects = count if kind in (wire_events.PENDING, wire_events.BOUND) else OBJECTS
     selector = f"{kind},{count},{objects}"
-    informer = Informer(client, resource, handler, clock=RealClock(), rng=random.Random(0), field_selector=selector)
+    informer = Informer(client, resource, handler, clock=SystemClock(), rng=random.Random(0), field_selector=selector)
     if was := wire_events.before(kind):
         decoder: LineDecoder[Any] = LineDecoder(resource)
         for number in range(objects):

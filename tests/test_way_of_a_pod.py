@@ -24,6 +24,7 @@ from kscheduler.client.connections import Connection
 from kscheduler.client.credentials import Credentials, Endpoint
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.line_streams import LineConnection
+from kscheduler.clock import SystemClock
 from kscheduler.config.load import default_config
 from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
@@ -47,14 +48,6 @@ NODE = {
     "status": {"allocatable": {"cpu": "64", "memory": "64Gi", "pods": "110"}},
 }
 NODES_PATH, PODS_PATH = "/api/v1/nodes", "/api/v1/pods"
-
-
-class WallClock:
-    def now(self) -> float:
-        return time.monotonic()
-
-    def wall(self) -> float:
-        return time.time()
 
 
 class OneNodeCluster:
@@ -152,7 +145,7 @@ async def trace(*, compiled_lane: bool) -> Way:
     """The way of a pod like others that were bound before it."""
     way = Way()
     async with OneNodeCluster().running() as cluster:
-        clock = WallClock()
+        clock = SystemClock()
         client = KubeClient(Credentials(Endpoint(cluster.url, None), clock), clock, qps=-1)
         scheduler = Scheduler(
             client,

@@ -13,12 +13,12 @@ import json
 import os
 import platform
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TextIO
 
 from kscheduler import __version__
+from kscheduler.clock import SystemClock
 from kscheduler.command import memory
 from kscheduler.command.flags import (
     CompareOptions,
@@ -332,14 +332,6 @@ def doctor(options: DoctorOptions) -> int:
 
     logs.configure(verbosity=logs.QUIET)
     return examine(options, SystemClock())
-
-
-class SystemClock:
-    """The system's monotonic and wall clocks, in seconds. Implements `Clock`."""
-
-    # The built-in functions themselves: a pod takes a dozen readings, and a method would double each one's cost.
-    now = staticmethod(time.monotonic)
-    wall = staticmethod(time.time)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kscheduler.command.cli import SystemClock, exit_code_of
+from kscheduler.clock import SystemClock
+from kscheduler.command.cli import exit_code_of
 from kscheduler.command.cli import main as run_command
 from kscheduler.command.live_views import VIEWS, view_text
 from kscheduler.errors import ConfigError

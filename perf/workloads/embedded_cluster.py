@@ -34,6 +34,7 @@ from kscheduler.client.protocol import (
     Event,
     Resource,
 )
+from kscheduler.clock import SystemClock
 from kscheduler.config.gate_settings import with_settings
 from kscheduler.config.load import parse_config
 from kscheduler.config.releases import DEFAULT_RELEASE, RELEASES, Release, release_of
@@ -50,16 +51,6 @@ LINE_LIMIT = 1 << 30
 _POD_GROUPS: list[Resource[Any]] = [pod_groups(release) for release in RELEASES.values()]
 KINDS: tuple[Resource[Any], ...] = (PODS, NODES, *GROUPS, *STORAGE, *DEVICES, RESOURCE_CLAIM_TEMPLATES, *_POD_GROUPS)
 PATH = re.compile(r"/(?:api/(v1)|apis/([^/]+/[^/]+))(?:/namespaces/([^/]+))?/([a-z]+)(?:/([^/]+))?(?:/status)?")
-
-
-class RealTime:
-    """The machine's clocks; implements `Clock`."""
-
-    def now(self) -> float:
-        return time.monotonic()
-
-    def wall(self) -> float:
-        return time.time()
 
 
 class Request(msgspec.Struct, omit_defaults=True):
@@ -101,7 +92,7 @@ class RecordingCluster(Cluster):
     """A cluster that keeps all Scheduled Events, not only recent ones, and reports when pods are created and bound."""
 
     def __init__(self, release: Release = DEFAULT_RELEASE) -> None:
-        super().__init__(RealTime(), release=release)
+        super().__init__(SystemClock(), release=release)
         self.scheduled: list[Event] = []
         self.news: list[tuple[str, float, bool]] = []  # of pods: key, when, has a node
         self._finalized: set[str] = set()  # keys of pods that somebody else has to let go
@@ -232,7 +223,7 @@ class EmbeddedCluster:
     async def _start(self, configuration: str) -> None:
         """Watch and schedule from here on."""
         config = parse_config(configuration, release=self._release)
-        clock = RealTime()
+        clock = SystemClock()
         scheduler = RealScheduler(self.cluster.client(), clock, random.Random(), config, Options())
         self._scheduling = asyncio.ensure_future(scheduler.run())
         self._scheduling.add_done_callback(_end_with_it)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kscheduler.client.kube import KubeClient
+from kscheduler.clock import SystemClock
 from kscheduler.command.emulation import (
     ASK_FOR_S,
     Choice,
@@ -30,7 +31,7 @@ from kscheduler.errors import APIError, ConfigError, DecodeError, Forbidden, Unr
 from tests.client.fake_apiserver import FakeAPIServer
 from tests.command.kubeconfigs import kubeconfig
 from tests.config.documents import HEAD
-from tests.support.clocks import ManualClock, RealClock
+from tests.support.clocks import ManualClock
 
 ALL = tuple(RELEASES.values())
 SHAPE = HEAD + "profiles: [{pluginConfig: [{name: VolumeBinding, args: {shape: [{utilization: 0, score: 3}]}}]}]"
@@ -224,7 +225,7 @@ async def test_a_given_release_needs_no_answer(caplog: pytest.LogCaptureFixture)
 
 @pytest.mark.parametrize(("served", "expected"), [(b"v1.36.0", RELEASE_1_36), (b"v1.37.1", RELEASE_1_37)])
 async def test_the_apiserver_is_asked_over_http(tmp_path: Path, served: bytes, expected: Release) -> None:
-    clock = RealClock()
+    clock = SystemClock()
     async with FakeAPIServer().running() as server:
         server.fail("GET", "/version", body=b'{"gitVersion": "' + served + b'"}')
         client = await KubeClient.connect(clock, kubeconfig=kubeconfig(tmp_path, "scheduler", server.url))

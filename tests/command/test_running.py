@@ -11,17 +11,17 @@ import pytest
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.protocol import User
 from kscheduler.client.request_observer import NoObserver
+from kscheduler.clock import SystemClock
 from kscheduler.command.flags import RunOptions
 from kscheduler.command.running import connect_reviewers, until_signal
 from kscheduler.errors import APIError, ConfigError
 from kscheduler.serving.options import AuthenticationOptions, AuthorizationOptions
 from tests.client.fake_apiserver import FakeAPIServer
 from tests.command.kubeconfigs import kubeconfig
-from tests.support.clocks import RealClock
 
 
 async def test_each_review_is_asked_for_with_the_credentials_of_its_flag(tmp_path: Path) -> None:
-    clock = RealClock()
+    clock = SystemClock()
     async with FakeAPIServer().running() as server:
         client = await KubeClient.connect(clock, kubeconfig=kubeconfig(tmp_path, "scheduler", server.url))
         options = RunOptions(
@@ -54,7 +54,7 @@ async def test_a_kubeconfig_that_is_not_there_is_refused_with_its_flag(tmp_path:
         authentication=AuthenticationOptions(absent if flag == "authentication" else ""),
         authorization=AuthorizationOptions(absent if flag == "authorization" else ""),
     )
-    clock = RealClock()
+    clock = SystemClock()
     client = await KubeClient.connect(clock, kubeconfig=kubeconfig(tmp_path, "scheduler", "http://127.0.0.1:1"))
     with pytest.raises(ConfigError, match=f"^--{flag}-kubeconfig: kubeconfig {absent}: no such file"):
         await connect_reviewers(options, client, clock, NoObserver())

@@ -1,18 +1,8 @@
-"""Clocks: the machine's, and one that the test moves."""
+"""The clocks of tests: one that the test moves, and the machine's where real servers are involved."""
 
 from __future__ import annotations
 
-import time
-
-
-class RealClock:
-    """The machine's."""
-
-    def now(self) -> float:
-        return time.monotonic()
-
-    def wall(self) -> float:
-        return time.time()
+from kscheduler.clock import SystemClock
 
 
 class ManualClock:
@@ -34,4 +24,4 @@ class ManualClock:
         self._now += seconds
 
 
-CLOCK = RealClock()
+CLOCK = SystemClock()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
-from kscheduler.clock import Clock
+from kscheduler.clock import Clock, SystemClock
 from kscheduler.errors import PluginError
 from kscheduler.wasm.arguments import WasmArguments
 from kscheduler.wasm.batch.answers import GuestError
@@ -19,21 +18,11 @@ from kscheduler.wasm.pool import FailurePolicy, Pool, PoolObserver, PoolOptions
 from kscheduler.wasm.quarantine import QuarantineRules
 
 
-class MonotonicClock:
-    """The machine's clocks, monotonic and wall."""
-
-    def now(self) -> float:
-        return time.monotonic()
-
-    def wall(self) -> float:
-        return time.time()
-
-
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """The services of the program that the plugins of guests use."""
 
-    clock: Clock = MonotonicClock()  # noqa: RUF009 (has no state)
+    clock: Clock = SystemClock()  # noqa: RUF009 (has no state)
     observer: PoolObserver | None = None
     record: RecordEvent = record_nothing
     metrics: LiveColumns | None = None  # None: the columns of the scheduler's own metric sources

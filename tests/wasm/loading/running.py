@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from kscheduler.client.concurrency import cancel_and_wait, run_together
+from kscheduler.clock import SystemClock
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.testing import make_node
 from kscheduler.wasm.loading.plugins import GuestPlugins
-from tests.support.clocks import RealClock
 
 
 @asynccontextmanager
@@ -22,7 +22,7 @@ async def scheduling(
     config: SchedulerConfig, guests: GuestPlugins
 ) -> AsyncIterator[tuple[Scheduler, Cluster, Metrics]]:
     """A scheduler with one node, in real time: versions are compiled in threads."""
-    clock, metrics = RealClock(), Metrics(process=False)
+    clock, metrics = SystemClock(), Metrics(process=False)
     cluster = Cluster(clock)
     cluster.create_node(make_node("n1").capacity(cpu="64", memory="256Gi", pods=500).obj())
     scheduler = Scheduler(
