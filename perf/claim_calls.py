@@ -31,7 +31,7 @@ import yaml
 from kscheduler.client.protocol import PODS
 from perf.counted import name_of
 from perf.workloads.devices import node_slice
-from perf.workloads.embedded_cluster import EmbeddedCluster, Request
+from perf.workloads.embedded_cluster import EmbeddedCluster
 
 DRIVER = "gpu.example.com"
 DEVICES = 10  # of a node
@@ -147,28 +147,27 @@ class _Run:
 
     def __init__(self, load: Load) -> None:
         self._load = load
-        self._embedded: EmbeddedCluster | None = None
 
     async def count(self, nodes: int, pods: int, profile: cProfile.Profile) -> None:
-        self._embedded = EmbeddedCluster()
+        embedded = EmbeddedCluster()
         devices = "/apis/resource.k8s.io/v1"
         for number in range(nodes):
             node = {**_NODE, "metadata": {"name": f"node-{number}"}}
-            await self._call("POST", "/api/v1/nodes", node)
+            await embedded.call("POST", "/api/v1/nodes", node)
             for each in self._slices(number):
-                await self._call("POST", f"{devices}/resourceslices", each)
+                await embedded.call("POST", f"{devices}/resourceslices", each)
         is_extended = self._load is Load.EXTENDED
-        await self._call("POST", f"{devices}/deviceclasses", _CLASS_OF_RESOURCE if is_extended else _CLASS)
+        await embedded.call("POST", f"{devices}/deviceclasses", _CLASS_OF_RESOURCE if is_extended else _CLASS)
         asked = Load.MATCHING if self._load is Load.MATCHING_IN_RACKS else self._load
         wanted = _DEVICES.get(asked, {"requests": [_REQUEST]})
         template = {"metadata": {"name": "one-gpu"}, "spec": {"spec": {"devices": wanted}}}
-        await self._call("POST", f"{devices}/namespaces/test/resourceclaimtemplates", template)
-        await self._call("START", body=yaml.safe_dump(_CONFIGURATION))
-        await self._burst("first", FIRST_PODS)
+        await embedded.call("POST", f"{devices}/namespaces/test/resourceclaimtemplates", template)
+        await embedded.call("START", body=yaml.safe_dump(_CONFIGURATION))
+        await self._burst(embedded, "first", FIRST_PODS)
         profile.enable()
-        await self._burst("counted", pods)
+        await self._burst(embedded, "counted", pods)
         profile.disable()
-        await self._call("STOP")
+        await embedded.call("STOP")
 
     def _slices(self, number: int) -> list[dict[str, Any]]:
         """Return what is published when a node is made."""
@@ -197,30 +196,22 @@ class _Run:
             device["consumesCounters"] = [consumed]
         return [devices, counters]
 
-    async def _burst(self, prefix: str, count: int) -> None:
-        assert self._embedded is not None
+    async def _burst(self, embedded: EmbeddedCluster, prefix: str, count: int) -> None:
         if self._load is Load.SHARED:
             for number in range(0, count, _SHARERS):
                 claim = {"metadata": {"name": f"{prefix}-{number}"}, "spec": {"devices": {"requests": [_REQUEST]}}}
-                await self._call("POST", "/apis/resource.k8s.io/v1/namespaces/test/resourceclaims", claim)
+                await embedded.call("POST", "/apis/resource.k8s.io/v1/namespaces/test/resourceclaims", claim)
         sharers = _SHARERS if self._load is Load.SHARED else count
         for number in range(0, count, sharers):
             template = {"metadata": {"name": f"{prefix}-{number}-{{index}}"}, "spec": _spec(self._load, prefix, number)}
             some = min(sharers, count - number)
-            batch = {"path": "/api/v1/namespaces/test/pods", "templates": [template], "count": some}
-            await self._call("BATCH", body=batch)
-        cluster, bound = self._embedded.cluster, 0
+            await embedded.create("/api/v1/namespaces/test/pods", [template], some)
+        cluster, bound = embedded.cluster, 0
         while bound < count:
             await asyncio.sleep(0.01)
             names = [pod.metadata.name for pod in cluster.store(PODS).objects.values() if pod.spec.node_name]
             bound = sum([name.startswith(prefix) for name in names])
         await asyncio.sleep(0.1)  # until the bindings are confirmed and their Events written
-
-    async def _call(self, method: str, path: str = "", body: Any = None) -> None:
-        assert self._embedded is not None
-        reply = await self._embedded.answer(Request(1, method, path, body))
-        if reply.status >= 400:
-            raise RuntimeError(f"{method} {path}: {reply.status} {reply.message}")
 
 
 def _slice_of_rack(first: int) -> dict[str, Any]:

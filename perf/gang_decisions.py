@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import uvloop
 import yaml
 
@@ -30,10 +29,9 @@ from kscheduler.config.gate_settings import with_settings
 from kscheduler.config.releases import release_of
 from kscheduler.gangs.gang_cycle import GangCycle
 from kscheduler.gangs.planner import Planner
-from kscheduler.testing.controlplane.load import Batch
 from perf.gang_rates import GATES, GROUP_PATH, KUBERNETES, POD_PATH, Kind, groups, node, pod
 from perf.ratios import spread
-from perf.workloads.embedded_cluster import EmbeddedCluster, Request
+from perf.workloads.embedded_cluster import EmbeddedCluster
 
 LABEL = "kind"
 LACKING = 20  # nodes
@@ -80,23 +78,14 @@ def timed(took: Took) -> Iterator[None]:
 async def decide(gang: Gang, nodes: int, pods: int) -> Took:
     """Decide one gang once, and return what it took."""
     embedded, took = EmbeddedCluster(with_settings(release_of(KUBERNETES), GATES)[0]), Took()
-
-    async def call(method: str, path: str = "", body: object = None) -> None:
-        reply = await embedded.answer(Request(1, method, path, body))
-        if reply.status >= 400:
-            raise RuntimeError(f"{method} {path}: {reply.status} {reply.message}")
-
-    async def create(path: str, made: Sequence[dict[str, Any]], number: int) -> None:
-        await call("BATCH", body=msgspec.to_builtins(Batch(path, made, number)))
-
     few = {**node(), "metadata": {"name": "few-{index}", "labels": {LABEL: "few"}}}
-    await create("/api/v1/nodes", [few], pods - LACKING)
-    await create("/api/v1/nodes", [node()], nodes - pods + LACKING)
-    await create(GROUP_PATH, groups(Kind.ONE, pods), 1)
+    await embedded.create("/api/v1/nodes", [few], pods - LACKING)
+    await embedded.create("/api/v1/nodes", [node()], nodes - pods + LACKING)
+    await embedded.create(GROUP_PATH, groups(Kind.ONE, pods), 1)
     configuration = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    await call("START", body=yaml.safe_dump(configuration))
+    await embedded.call("START", body=yaml.safe_dump(configuration))
     with timed(took):
-        await create(POD_PATH, [member(gang, number, pods) for number in range(pods)], pods)
+        await embedded.create(POD_PATH, [member(gang, number, pods) for number in range(pods)], pods)
         while not took.decisions:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
@@ -107,7 +96,7 @@ async def decide(gang: Gang, nodes: int, pods: int) -> Took:
         await asyncio.sleep(0.01)
     if gang is not Gang.FITS and placed():
         raise RuntimeError(f"{gang}: expected no member on a node, found {placed()}")
-    await call("STOP")
+    await embedded.call("STOP")
     return took
 
 

@@ -29,7 +29,6 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
-import msgspec
 import uvloop
 import yaml
 
@@ -40,7 +39,7 @@ from kscheduler.testing.controlplane.load import Batch
 from perf.counted import name_of
 from perf.ratios import spread
 from perf.workloads.control_plane_site import ControlPlaneSite, start_kscheduler
-from perf.workloads.embedded_cluster import EmbeddedCluster, Request
+from perf.workloads.embedded_cluster import EmbeddedCluster
 from perf.workloads.suite import Plan
 
 KUBERNETES = "1.37"
@@ -166,30 +165,21 @@ async def _bind_in_memory(kind: Kind, nodes: int, pods: int, profile: cProfile.P
     """Bind all pods, and return how much was written of what. `profile`: enabled from their creation on."""
     embedded = EmbeddedCluster(with_settings(release_of(KUBERNETES), GATES)[0])
     cluster, writes = embedded.cluster, Counter[str]()
-
-    async def call(method: str, path: str = "", body: object = None) -> None:
-        reply = await embedded.answer(Request(1, method, path, body))
-        if reply.status >= 400:
-            raise RuntimeError(f"{method} {path}: {reply.status} {reply.message}")
-
-    async def create(path: str, made: Sequence[dict[str, Any]], number: int) -> None:
-        await call("BATCH", body=msgspec.to_builtins(Batch(path, made, number)))
-
-    await create("/api/v1/nodes", [node()], nodes)
+    await embedded.create("/api/v1/nodes", [node()], nodes)
     if made := groups(kind, pods):
-        await create(GROUP_PATH, made, len(made))
+        await embedded.create(GROUP_PATH, made, len(made))
     configuration = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    await call("START", body=yaml.safe_dump(configuration))
+    await embedded.call("START", body=yaml.safe_dump(configuration))
     version = cluster.version
     profile.enable()
-    await create(POD_PATH, [pod(kind, number, pods) for number in range(pods)], pods)
+    await embedded.create(POD_PATH, [pod(kind, number, pods) for number in range(pods)], pods)
     while any(not each.spec.node_name for each in cluster.store(PODS).objects.values()):  # noqa: ASYNC110
         await asyncio.sleep(0.01)
     await asyncio.sleep(0.5)  # until the bindings are confirmed, and Events and statuses written
     profile.disable()
     writes["all but Events"] = cluster.version - version - pods
     writes["Events"] = len(cluster.scheduled)
-    await call("STOP")
+    await embedded.call("STOP")
     return writes
 
 

@@ -12,7 +12,7 @@ import re
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +193,16 @@ class EmbeddedCluster:
             return Reply(request.id, status=422, reason="Invalid", message=str(error))
         except Exception as error:  # who asked must not wait for ever
             return Reply(request.id, status=500, reason="InternalError", message=repr(error))
+
+    async def call(self, method: str, path: str = "", body: object = None) -> None:
+        """Carry out a request of this process. Raises RuntimeError if it fails."""
+        reply = await self.answer(Request(1, method, path, body))
+        if reply.status >= 400:
+            raise RuntimeError(f"{method} {path}: {reply.status} {reply.message}")
+
+    async def create(self, path: str, templates: Sequence[dict[str, Any]], count: int) -> None:
+        """Create so many objects, made from the templates in turn. Raises RuntimeError if that fails."""
+        await self.call("BATCH", body={"path": path, "templates": [*templates], "count": count})
 
     async def _carried_out(self, request: Request) -> Any:
         method, path, body = request.method, request.path, request.body

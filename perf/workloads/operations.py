@@ -5,7 +5,7 @@ A count is a number, or the name of a parameter that the size defines (`countPar
 
 from __future__ import annotations
 
-from typing import Literal, Union
+from typing import Literal, Union, get_args
 
 import msgspec
 
@@ -206,24 +206,4 @@ AnyOperation = Union[  # noqa: UP007  # msgspec reads it at run time
     AllocResourceClaims,
 ]
 
-OPCODES = tuple(
-    str(operation.__struct_config__.tag)
-    for operation in (
-        CreateNodes,
-        CreateNamespaces,
-        CreatePods,
-        CreatePodSets,
-        CreateAny,
-        CreatePodGroups,
-        CreateResourceClaims,
-        UpdateAny,
-        DeletePods,
-        Churn,
-        Barrier,
-        Sleep,
-        StartCollectingMetrics,
-        StopCollectingMetrics,
-        CreateResourceDriver,
-        AllocResourceClaims,
-    )
-)
+OPCODES = tuple(str(operation.__struct_config__.tag) for operation in get_args(AnyOperation))
