@@ -27,7 +27,6 @@ from kscheduler.gangs.mismatch import mismatch, preemption_policy
 from kscheduler.gangs.placements import DomainUnknown, Placements
 from kscheduler.gangs.planner import Failed, Plan
 from kscheduler.gangs.preemption.kubernetes import InVain, KubernetesPreemption, PlanOf
-from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.stand_in import StandIn
 from kscheduler.gangs.texts import (
     CLAIMS_RELEASED,
@@ -122,7 +121,7 @@ class KubernetesGangCycle(GangCycle):
         placed = len(plan.placed)
         held = self._hold(plan, started)
         self._return_failed(plan.failed, started)  # those that a Reserve plugin rejected in the end
-        if len(held) < placed and not _is_held(tracked, {cycle.pod.uid for cycle in held}, self._registry):
+        if len(held) < placed and not _is_held(tracked, {cycle.pod.uid for cycle in held}):
             return self._give_up(stand_in, held, missing, started)
         # 2. The groups of the tree that do not hold say why, and so does each member without a node.
         for result in plan.results.values():
@@ -347,7 +346,7 @@ def _failed_of(plan: TreePlan) -> list[Failed]:
     return [each for result in plan.results.values() if result.plan is not None for each in result.plan.failed]
 
 
-def _is_held(tree: TrackedTree, held: Set[str], registry: Registry) -> bool:
+def _is_held(tree: TrackedTree, held: Set[str]) -> bool:
     """Return whether enough groups of a tree hold with the members that are held, by uid, and those placed before."""
     counted = Counter(
         member.tracked.key

@@ -1,8 +1,8 @@
 """The gangs that the scheduler knows, by key, and their members, by the uid of their pod.
 
 A gang is tracked as long as its object or one of its members exists, whichever comes first. A member that leaves the
-cluster leaves its gang; if it has succeeded, that is counted. Every method costs O(1), unless a composite group gets
-another parent. No I/O, no clock.
+cluster leaves its gang; that it had succeeded is counted as soon as it is known (`add_success`). Every method costs
+O(1), unless a composite group gets another parent. No I/O, no clock.
 """
 
 from __future__ import annotations
@@ -135,12 +135,6 @@ class Registry:
         member.tracked.gate(member, is_gated and member.stage is Stage.QUEUED)
         return member.tracked
 
-    def note_success(self, uid: str) -> None:
-        """Record that a pod, which is about to leave the cluster, has succeeded."""
-        member = self.members.get(uid)
-        if member is not None:
-            member.has_succeeded = True
-
     def add_success(self, tracked: TrackedGang, run: int) -> bool:
         """Count a pod that left a gang in a run, and was found to have succeeded. Returns False if the run is over."""
         if self._gangs.get(tracked.key) is not tracked or tracked.run != run:
@@ -156,7 +150,6 @@ class Registry:
         tracked = member.tracked
         tracked.leave(member)
         self.on_members(tracked.key)
-        tracked.succeeded += member.has_succeeded
         if not tracked.members:
             tracked.succeeded, tracked.run = 0, tracked.run + 1
         self._drop_if_empty(tracked)

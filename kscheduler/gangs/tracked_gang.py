@@ -50,7 +50,6 @@ class Member(msgspec.Struct, eq=False):
     tracked: TrackedGang
     stage: Stage
     is_gated: bool = False  # by a PreEnqueue plugin; only while it is queued
-    has_succeeded: bool = False  # it leaves the cluster for that reason
 
     @property
     def uid(self) -> str:

@@ -178,7 +178,7 @@ async def replay(
                 progress(found)
             else:
                 await scheduler.apply(entry)
-                _match(scheduler, entry.at, entry.requests if isinstance(entry, Resumed) else (), found)
+                _match(scheduler, entry.requests if isinstance(entry, Resumed) else (), found)
     finally:
         scheduler.close()
     found.is_cut = inputs.is_cut
@@ -201,7 +201,7 @@ async def _decide(scheduler: ReplayedScheduler, entry: Decided, found: Replay, *
         await scheduler.apply(entry)
         made += scheduler.take_decisions()
     _compare(scheduler, entry, made, found, corrects=not one_by_one)
-    _match(scheduler, entry.at, entry.requests, found)
+    _match(scheduler, entry.requests, found)
 
 
 def _compare(
@@ -234,7 +234,7 @@ def _differ(recorded: Decision, mine: Decision) -> bool:
     )
 
 
-def _match(scheduler: ReplayedScheduler, at: float, recorded: Sequence[Request], found: Replay) -> None:
+def _match(scheduler: ReplayedScheduler, recorded: Sequence[Request], found: Replay) -> None:
     made = scheduler.match_requests(recorded)
     wanted = [(each.verb, each.subject) for each in recorded]
     found.requests += max(len(wanted), len(made))

@@ -119,10 +119,12 @@ class Interleaving:
             self.lose(uid, has_succeeded=self.is_so(0.5))
 
     def lose(self, uid: str, *, has_succeeded: bool = False) -> None:
-        if has_succeeded:
-            self.registry.note_success(uid)
+        member = self.registry.members.get(uid)
+        run = 0 if member is None else member.tracked.run
         tracked = self.registry.remove_member(uid)
         if tracked is not None:
+            if has_succeeded:
+                self.registry.add_success(tracked, run)
             self.queue.reconsider(tracked.key, self.now)
 
     # --- attempts ---

@@ -117,8 +117,9 @@ def test_members_that_have_succeeded_count_as_placed_by_our_rules(rules: GangRul
     tracked = known.set_gang(gang("train", 2))
     add(known, "a", "train", Stage.BOUND)
     add(known, "b", "train", Stage.BOUND)
-    known.note_success("uid-default-b")
+    run = tracked.run
     known.remove_member("uid-default-b")
+    assert known.add_success(tracked, run)
     assert tracked.is_broken is expected
     assert tracked.succeeded == 1
 
@@ -262,11 +263,11 @@ class RegistryMachine(RuleBasedStateMachine):
     def remove_pod(self, name: str, has_succeeded: bool) -> None:
         uid = f"uid-default-{name}"
         gone = self.pods.pop(uid, None)
-        if has_succeeded:
-            self.known.note_success(uid)
+        member = self.known.members.get(uid)
+        run = 0 if member is None else member.tracked.run
         left = self.known.remove_member(uid)
         assert (left is not None) is (gone is not None)
-        if gone is not None and has_succeeded:
+        if left is not None and gone is not None and has_succeeded and self.known.add_success(left, run):
             self.succeeded[gone[1]] = self.succeeded.get(gone[1], 0) + 1
         self.forget_succeeded()
 
