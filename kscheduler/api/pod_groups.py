@@ -15,9 +15,6 @@ KUBERNETES_GROUP = "scheduling.k8s.io"
 MAX_TREE_DEPTH = 4  # levels of groups, the PodGroups included
 # Values of disruptionMode in v1alpha2, where it is a text.
 DISRUPTION_POD, DISRUPTION_POD_GROUP = "Pod", "PodGroup"
-# Types of conditions of a PodGroup's status.
-POD_GROUP_SCHEDULED = "PodGroupScheduled"  # v1alpha2
-POD_GROUP_INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"  # v1beta1
 
 
 class Empty(APIStruct, frozen=True):

@@ -82,6 +82,3 @@ class QueuedPodInfo(msgspec.Struct, eq=False, gc=False):
     @property
     def has_rejectors(self) -> bool:
         return bool(self.unschedulable_plugins or self.pending_plugins)
-
-    def is_rejected_by(self, plugin: str) -> bool:
-        return plugin in self.unschedulable_plugins or plugin in self.pending_plugins

@@ -8,7 +8,7 @@ clock or a plugin.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kscheduler._fast import add_amounts
@@ -137,17 +137,6 @@ class Accounts:
             _count(*counted)
         return numbers
 
-    def charge_all(self, account: Account, requests: Mapping[str, Request]) -> None:
-        """Charge several holders, such as a gang, together.
-
-        Raises InternalError if one of them is charged already; none is charged then.
-        """
-        for holder in requests:
-            if holder in self._charged:
-                raise InternalError(f"{holder} is charged to {self._charged[holder].name} already")
-        for holder, request in requests.items():
-            self.charge(account, holder, request)
-
     def release(self, holder: str) -> bool:
         """Take back a holder's charge. Returns False if there is none."""
         account = self._charged.pop(holder, None)
@@ -155,11 +144,6 @@ class Accounts:
             return False
         _count(account, account.holders.pop(holder), -1)
         return True
-
-    def release_all(self) -> None:
-        """Take back all charges; the accounts stay."""
-        for holder in list(self._charged):
-            self.release(holder)
 
     def charge_of(self, holder: str) -> tuple[Account, Request] | None:
         """Return the account that a holder is charged to, and its request."""

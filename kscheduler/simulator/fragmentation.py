@@ -22,12 +22,6 @@ from kscheduler.simulator.accounting import Demand, Moment, NodeRow, PodRecord
 SHAPES = 16
 _demand_of: Callable[[PodRecord], Demand] = attrgetter("demand")
 
-DEFINITION = (
-    "The share of free capacity on nodes where a typical pod that asks for the resource does not fit, averaged over "
-    f"the {SHAPES} most frequent request shapes by frequency. 0 %: free room is usable everywhere; 100 %: nowhere. "
-    "Taints and selectors are not looked at."
-)
-
 Shape = tuple[tuple[str, int], ...]  # (resource, amount), by name
 
 

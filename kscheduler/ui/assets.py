@@ -56,7 +56,6 @@ LIVE_MODULES = (
 )
 LIVE_STYLE = "live/style.css"
 LIVE_FILES = (INDEX, *STYLES, LIVE_STYLE, CHARTS, *(name for name in MODULES if name != "main.js"), *LIVE_MODULES)
-_INSTEAD = "This page needs JavaScript; `kscheduler explain` and /metrics do not."
 _NOSCRIPT = re.compile(r'<noscript><p class="noscript">[^<]*</p>')
 
 

@@ -59,16 +59,6 @@ def test_what_is_released_is_what_was_charged() -> None:
     assert root.used == train.used == [0]
 
 
-def test_a_gang_is_charged_whole_or_not_at_all() -> None:
-    accounts, root, _, train = three()
-    accounts.charge(train, "b", ((0, 1),))
-    with pytest.raises(InternalError, match="b is charged to train already"):
-        accounts.charge_all(train, {"a": ((0, 1),), "b": ((0, 1),)})
-    assert root.used == [1]
-    accounts.charge_all(train, {"a": ((0, 1),), "c": ((0, 2),)})
-    assert root.used == [4]
-
-
 def test_a_moved_account_takes_its_use_along() -> None:
     accounts, root, team, train = three()
     other = accounts.open("other", root)
