@@ -22,7 +22,7 @@ from urllib.parse import urlsplit, urlunsplit
 from kscheduler.client.auth_library import AuthLibrary, auth_library
 from kscheduler.client.concurrency import within
 from kscheduler.client.kubeconfig import Kubeconfig
-from kscheduler.client.tls import load_pair, trust_anybody, verifying_context
+from kscheduler.client.tls import RenewedContext, load_pair, trust_anybody, verifying_context
 from kscheduler.client.urls import address_of, basic_header, checked_proxy, environment_proxy, header_secrets, is_http
 from kscheduler.clock import Clock
 from kscheduler.errors import ConfigError, Unreachable
@@ -184,7 +184,7 @@ async def in_cluster(
         return _header_of(configuration, f"in-cluster credentials in {directory / 'token'}")
 
     header = await reload(False)
-    context = _ssl_context(configuration, f"in-cluster credentials: {directory / 'ca.crt'}")
+    context = _tls_of(configuration, f"in-cluster credentials: {directory / 'ca.crt'}", is_ca_a_file=True)
     return Credentials(Endpoint(configuration.host, context), clock, header=header, reload=reload)
 
 
@@ -202,13 +202,15 @@ async def from_kubeconfig(clock: Clock, paths: str, context: str = "") -> Creden
         elif "exec" in checked.user and "exec_plugin_expiry" not in loader.__dict__ and hasattr(loader, "token"):
             return header()  # no expiry: good until refused, as in client-go
         await _load(loader, configuration, checked)
-        if tls is not None:
-            _load_client_certificate(tls, configuration, checked.where("client-certificate"))
+        if tls is not None and configuration.cert_file:
+            tls.renew()
         return header()
 
-    tls: ssl.SSLContext | None = None
+    tls: RenewedContext | None = None
     await _load(loader, configuration, checked)
-    tls = _ssl_context(configuration, checked.where("certificate-authority"), checked.where("client-certificate"))
+    ca_field, certificate_field = checked.where("certificate-authority"), checked.where("client-certificate")
+    is_ca_a_file = not checked.cluster.get("certificate-authority-data")
+    tls = _tls_of(configuration, ca_field, certificate_field, is_ca_a_file=is_ca_a_file)
     endpoint = Endpoint(
         configuration.host,
         tls,
@@ -262,9 +264,17 @@ def _header_of(configuration: Any, where: str) -> str:
     return header
 
 
-def _ssl_context(configuration: Any, ca_field: str, certificate_field: str = "") -> ssl.SSLContext | None:
+def _tls_of(
+    configuration: Any, ca_field: str, certificate_field: str = "", *, is_ca_a_file: bool
+) -> RenewedContext | None:
+    """Return the TLS settings of a configuration, None for plain http. Raises ConfigError that names the field."""
     if not configuration.host.startswith("https:"):
         return None
+    followed = configuration.ssl_ca_cert if is_ca_a_file and configuration.verify_ssl else None
+    return RenewedContext.around(partial(_ssl_context, configuration, ca_field, certificate_field), followed or "")
+
+
+def _ssl_context(configuration: Any, ca_field: str, certificate_field: str) -> ssl.SSLContext:
     try:
         context = verifying_context(configuration.ssl_ca_cert)
     except (ssl.SSLError, OSError) as error:
@@ -277,7 +287,6 @@ def _ssl_context(configuration: Any, ca_field: str, certificate_field: str = "")
 
 
 def _load_client_certificate(context: ssl.SSLContext, configuration: Any, field: str) -> None:
-    """Load the client certificate. Done at each refresh, so that new connections use one that was rotated on disk."""
     if not configuration.cert_file:
         return
     try:

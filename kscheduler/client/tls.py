@@ -1,11 +1,17 @@
-"""Creates TLS contexts that verify servers as Go does."""
+"""Creates TLS contexts that verify servers as Go does, and one that follows its files."""
 
 from __future__ import annotations
 
+import logging
+import os
 import ssl
+from collections.abc import Callable
 from typing import Any
 
+from kscheduler.errors import ConfigError
 from kscheduler.input.input_files import check_regular
+
+log = logging.getLogger(__name__)
 
 
 class _SSLObject(ssl.SSLObject):
@@ -43,3 +49,61 @@ def load_pair(context: ssl.SSLContext, cert_file: str, key_file: str | None) -> 
 def trust_anybody(context: ssl.SSLContext) -> None:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
+
+
+class RenewedContext(ssl.SSLContext):
+    """A context of which each new connection uses the newest version: authorities and certificates can be replaced.
+
+    Authorities that were loaded into a context cannot be taken out of it, and a certificate whose key does not fit
+    stays in it. So there is a context inside, of which another one takes the place. Connections that are open stay.
+    """
+
+    _make: Callable[[], ssl.SSLContext]
+    _inside: ssl.SSLContext
+    _followed = ""
+    _state: tuple[int, ...] = ()  # of the followed file when it was read
+
+    @classmethod
+    def around(cls, make: Callable[[], ssl.SSLContext], followed: str = "") -> RenewedContext:
+        """Return a context around one that `make` returns. `make` raises ConfigError if a file cannot be used.
+
+        If `followed`, a file of authorities, is another one when a connection is opened, `make` is called again, as
+        kube-scheduler reads it again; a file that cannot be used leaves the authorities as they are.
+        """
+        state = _state_of(followed)
+        inside = make()
+        context = cls(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = inside.check_hostname, inside.verify_mode
+        context._make, context._inside, context._followed, context._state = make, inside, followed, state
+        return context
+
+    def renew(self) -> None:
+        """Read all files again. Raises ConfigError, and changes nothing, if one cannot be used."""
+        state = _state_of(self._followed)
+        self._inside = self._make()
+        self._state = state
+
+    def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *args: Any, **kwargs: Any) -> ssl.SSLObject:
+        if self._followed and (state := _state_of(self._followed)) != self._state:
+            self._follow(state)
+        return self._inside.wrap_bio(incoming, outgoing, *args, **kwargs)
+
+    def _follow(self, state: tuple[int, ...]) -> None:
+        self._state = state  # one that cannot be used is reported once
+        try:
+            self._inside = self._make()
+        except ConfigError as error:
+            log.warning(
+                "changed certificate authorities cannot be used; those known are kept", extra={"err": str(error)}
+            )
+        else:
+            log.info("certificate authorities have changed", extra={"file": self._followed})
+
+
+def _state_of(path: str) -> tuple[int, ...]:
+    """Return a value that changes when the file is written or replaced; () if there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return found.st_mtime_ns, found.st_ino, found.st_size

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
 
 import pytest
+import yaml
 
+from kscheduler.client.credentials import Credentials, in_cluster, load_credentials
 from kscheduler.client.kube import KubeClient
+from kscheduler.client.protocol import PODS
 from kscheduler.errors import ConfigError, Unreachable
 from tests.client.fake_apiserver import BINDING, FakeAPIServer
 from tests.support.certificates import Authority, write_kubeconfig
-from tests.support.clocks import CLOCK
+from tests.support.clocks import CLOCK, ManualClock
 
 
 async def test_a_client_certificate_beside_the_kubeconfig_is_presented(tmp_path: Path) -> None:
@@ -42,3 +46,99 @@ async def test_a_key_that_does_not_belong_to_its_certificate_is_refused(tmp_path
     path = write_kubeconfig(tmp_path, "https://127.0.0.1:1", authority, user)
     with pytest.raises(ConfigError, match=r"users\[x\].user.client-certificate: certificate and key cannot be loaded"):
         await KubeClient.connect(CLOCK, kubeconfig=path)
+
+
+async def answers(credentials: Credentials) -> bool:
+    """Whether a new connection to the apiserver is trusted, of both kinds that the client has."""
+    client = KubeClient(credentials, CLOCK, qps=-1)
+    try:
+        await client.bind(BINDING)
+        await client.list_page(PODS)
+    except Unreachable as error:
+        if "CERTIFICATE_VERIFY_FAILED" not in str(error):
+            raise
+        return False
+    finally:
+        await client.close()
+    return True
+
+
+def show(context: ssl.SSLContext, authority: Authority, directory: Path) -> None:
+    """Have the apiserver show a certificate of this authority from now on."""
+    context.load_cert_chain(*authority.issue(directory, "server"))
+
+
+def with_authority_file(directory: Path, server: str) -> str:
+    """A kubeconfig whose authorities are in the file ca.crt."""
+    path = write_kubeconfig(directory, server, Authority(), {"token": "t"})
+    document = yaml.safe_load(Path(path).read_text())
+    document["clusters"][0]["cluster"] = {"server": server, "certificate-authority": "ca.crt"}
+    Path(path).write_text(yaml.safe_dump(document))
+    return path
+
+
+async def test_an_authority_that_is_rotated_needs_no_restart_and_one_that_is_taken_out_is_trusted_no_more(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    before, after = Authority("before"), Authority("after")
+    file = tmp_path / "ca.crt"
+    file.write_text(before.pem)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    show(context, before, tmp_path)
+    async with FakeAPIServer().running(context) as server:
+        credentials = await load_credentials(CLOCK, kubeconfig=with_authority_file(tmp_path, server.url))
+        assert await answers(credentials)
+        show(context, after, tmp_path)
+        assert not await answers(credentials)
+        file.write_text(before.pem + after.pem)
+        assert await answers(credentials)
+        file.write_text("-----BEGIN CERTIFICATE-----\nhalf of it")
+        assert await answers(credentials)
+        assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [
+            "changed certificate authorities cannot be used; those known are kept"
+        ]
+        file.unlink()
+        assert await answers(credentials)
+        file.write_text(before.pem)
+        assert not await answers(credentials)
+
+
+async def test_the_authority_of_a_pods_service_account_is_followed_where_it_is_rotated_by_a_link(
+    tmp_path: Path,
+) -> None:
+    before, after = Authority("before"), Authority("after")
+    for name, authority in (("before", before), ("after", after)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "ca.crt").write_text(authority.pem)
+        (tmp_path / name / "token").write_text("t")
+    account = tmp_path / "account"
+    account.symlink_to(tmp_path / "before")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    show(context, before, tmp_path)
+    async with FakeAPIServer().running(context) as server:
+        host, _, port = server.url.removeprefix("https://").partition(":")
+        environ = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
+        credentials = await in_cluster(CLOCK, environ=environ, directory=account)
+        assert await answers(credentials)
+        show(context, after, tmp_path)
+        assert not await answers(credentials)
+        account.unlink()
+        account.symlink_to(tmp_path / "after")
+        assert await answers(credentials)
+
+
+async def test_a_client_certificate_whose_key_has_not_come_yet_leaves_the_old_pair_in_use(tmp_path: Path) -> None:
+    authority, clock = Authority(), ManualClock()
+    authority.issue(tmp_path, "me")
+    async with FakeAPIServer().running(authority.server_context(tmp_path)) as server:
+        user = {"client-certificate": "me.crt", "client-key": "me.key"}
+        credentials = await load_credentials(clock, kubeconfig=write_kubeconfig(tmp_path, server.url, authority, user))
+        certificate, key = authority.issue(tmp_path, "new")
+        (tmp_path / "me.crt").write_bytes(certificate.read_bytes())
+        clock.advance(61)
+        await credentials.authorization()
+        assert await answers(credentials)
+        (tmp_path / "me.key").write_bytes(key.read_bytes())
+        clock.advance(61)
+        await credentials.authorization()
+        assert await answers(credentials)

@@ -19,9 +19,9 @@ from cryptography.x509.oid import NameOID
 class Authority:
     """Signs a server certificate for 127.0.0.1 and client certificates. Like many a cluster's CA it has no key ids."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "test-ca") -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = _name("test-ca")
+        self._name = _name(name)
         self._certificate = self._sign(self._name, self._key.public_key(), is_authority=True)
         self.pem = self._certificate.public_bytes(serialization.Encoding.PEM).decode()
 
