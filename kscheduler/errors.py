@@ -19,6 +19,10 @@ class DecodeError(KSchedulerError):
     """One object from the apiserver or a file cannot be decoded; it is skipped and the rest is processed."""
 
 
+class StoppedAtOnce(KSchedulerError):
+    """A second signal came while the scheduler stopped; what became of bindings under way is not known."""
+
+
 class InternalError(KSchedulerError):
     """An invariant of this program was violated, which is a bug."""
 

@@ -3,7 +3,7 @@
 All replicas watch the cluster; only the one that holds the Lease schedules. It first confirms that its pods and nodes
 are up to date, and leaves the Lease to another replica if it cannot. If it loses the Lease, it stops binding at once
 and exits with an error. On SIGTERM it makes no new decisions, waits for the bindings in flight, releases the Lease so
-that a standby can take it, and sends the remaining Events.
+that a standby can take it, and sends the remaining Events. A second signal ends it at once, as it ends kube-scheduler.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kscheduler.cache.comparer import compare_nodes, compare_pods, dump_nodes
 from kscheduler.client.concurrency import cancel_and_wait, run_together
 from kscheduler.client.leaderelection import LeaderElector
 from kscheduler.clock import Clock
-from kscheduler.errors import APIError, InternalError
+from kscheduler.errors import APIError, InternalError, StoppedAtOnce
 from kscheduler.observability.measurements import Measurements
 from kscheduler.scheduler import Scheduler
 from kscheduler.serving.health import Health, LeaderWatchdog
@@ -74,6 +74,7 @@ class Replica:
         self._elector: LeaderElector | None = None
         self._active = asyncio.Event()  # this replica may bind
         self._stop = asyncio.Event()  # a signal to stop came
+        self._stop_at_once = asyncio.Event()  # another one did
 
     def elect_with(self, make: Callable[..., LeaderElector]) -> LeaderElector:
         """Use leader election: schedule and write only while elected.
@@ -123,7 +124,10 @@ class Replica:
     # --- life ---
 
     async def run(self) -> None:
-        """Run until a signal to stop comes; raise the error if any part fails."""
+        """Run until a signal to stop comes; raise the error if any part fails.
+
+        Raises StoppedAtOnce if a second signal comes while it stops.
+        """
         self._handle_signals()
         tasks: dict[str, asyncio.Future[Any]] = {"observe": asyncio.ensure_future(self._observe())}
         try:
@@ -140,7 +144,7 @@ class Replica:
             }
             await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_COMPLETED)
             if tasks["stop"].done() and not tasks["lead"].done():
-                await self._end(tasks["schedule"], tasks["lead"])
+                await self._end_unless_hurried(tasks["schedule"], tasks["lead"])
             for name, task in tasks.items():
                 if name != "stop" and task.done() and not task.cancelled():
                     task.result()
@@ -210,6 +214,20 @@ class Replica:
                 log.warning("current pods and nodes not known yet", extra={"error": str(error)})
                 await asyncio.sleep(1.0)
 
+    async def _end_unless_hurried(self, schedule: asyncio.Future[Any], lead: asyncio.Future[Any]) -> None:
+        ending, hurried = (
+            asyncio.ensure_future(self._end(schedule, lead)),
+            asyncio.ensure_future(self._stop_at_once.wait()),
+        )
+        try:
+            await asyncio.wait({ending, hurried}, return_when=asyncio.FIRST_COMPLETED)
+            if not ending.done():
+                left = len(self._scheduler.bindings)
+                raise StoppedAtOnce(f"stopped at once by a second signal, with {left} bindings under way")
+            ending.result()
+        finally:
+            await cancel_and_wait(ending, hurried)
+
     async def _end(self, schedule: asyncio.Future[Any], lead: asyncio.Future[Any]) -> None:
         """Stop in order: stop deciding, wait for bindings, wait SETTLE_S, release the Lease, send the queued Events."""
         log.info("stopping", extra={"binds": len(self._scheduler.bindings)})
@@ -232,8 +250,17 @@ class Replica:
     def _handle_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop.set)
+            loop.add_signal_handler(number, self._told_to_stop)
         loop.add_signal_handler(signal.SIGUSR2, self.dump)
+
+    def _told_to_stop(self) -> None:
+        if not self._stop.is_set():
+            self._stop.set()
+            return
+        self._stop_at_once.set()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)  # should even that not end it, a third one does
 
     def dump(self) -> None:
         """Log the contents of cache and queue, and how the cache differs from the informers."""

@@ -17,7 +17,7 @@ from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.command.replica import Replica, measure_lag
 from kscheduler.config.load import default_config
 from kscheduler.config.releases import DEFAULT_RELEASE, RELEASE_1_36, RELEASE_1_37, Release
-from kscheduler.errors import InternalError
+from kscheduler.errors import InternalError, StoppedAtOnce
 from kscheduler.observability.measurements import Measurements
 from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
@@ -43,7 +43,10 @@ def signals(monkeypatch: pytest.MonkeyPatch) -> list[dict[int, Callable[[], None
             handlers.append({})
         handlers[-1][number] = callback
 
+    def remove(loop: VirtualTimeLoop, number: int) -> None: ...
+
     monkeypatch.setattr(VirtualTimeLoop, "add_signal_handler", add, raising=False)
+    monkeypatch.setattr(VirtualTimeLoop, "remove_signal_handler", remove, raising=False)
     return handlers
 
 
@@ -223,6 +226,27 @@ def test_a_leader_told_to_stop_answers_its_binds_releases_the_lease_and_ends_in_
         await world.until(lambda: world.cluster.event_counts["Scheduled"] == 200)
 
     run(scenario, Latency(bind_s=0.2, jitter=0.3))
+
+
+def test_a_second_signal_ends_a_replica_that_waits_for_answers_at_once(signals: Signals) -> None:
+    async def scenario(world: World) -> None:
+        world.nodes(4)
+        leader = world.start("a")
+        await asyncio.sleep(1)
+        leader.client.faults.add(FaultKind.TIMEOUT, Verb.BIND, delay_s=600)
+        world.pods(3)
+        await world.until(lambda: len(leader.scheduler.bindings) == 3)
+        stop(signals[0])
+        await asyncio.sleep(1)
+        assert not leader.task.done()
+        stopped_s = world.clock.now()
+        stop(signals[0])
+        with pytest.raises(StoppedAtOnce, match="stopped at once by a second signal, with 3 bindings under way"):
+            await leader.task
+        assert world.clock.now() - stopped_s < 0.1
+        assert world.holder == "a"
+
+    run(scenario)
 
 
 def test_a_standby_told_to_stop_ends_at_once_and_leaves_the_lease_alone(signals: Signals) -> None:
