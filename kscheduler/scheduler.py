@@ -601,6 +601,7 @@ class Scheduler:
             past_bindings=self._past_bindings,
             pods=self._known_pods,
             on_gone=self.statuses.forget,
+            waiting=self.waiting_pods.by_uid,
             around=self._around(),
             further=self._further_kinds(),
         )

@@ -286,6 +286,9 @@ class ScheduleOne:
             write = None
         try:
             status = await self._prepare(cycle)
+            if status is None and self._cache.table.get(cycle.node_name) is None:
+                # The apiserver would bind it all the same, to be deleted with all pods of nodes that are gone.
+                status = error_status(f'node "{cycle.node_name}" was deleted before the pod was bound to it')
             if status is None and write is None:
                 status = await self._bind(cycle)
         except MemoryError:
@@ -425,7 +428,10 @@ class ScheduleOne:
 
     def _give_back(self, cycle: BindingCycle) -> None:
         """Undo Reserve and assume, and requeue the rejected pods that the released room may help."""
-        if self._undo(cycle):
+        is_free = self._undo(cycle)
+        if not (is_free or cycle.only_binds):  # the watch had removed the pod before plugins gave back what they kept
+            is_free = self._cache.get(cycle.pod.uid) is None
+        if is_free:
             self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, cycle.pod.pod, None, self._clock.now())
 
     def _undo(self, cycle: BindingCycle) -> bool:

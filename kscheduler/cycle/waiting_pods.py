@@ -71,24 +71,24 @@ class WaitingPods:
 
     def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
         self._on_change = on_change
-        self._pods: dict[str, WaitingPod] = {}  # pod uid -> its wait
+        self.by_uid: dict[str, WaitingPod] = {}  # changed here only
 
     def __len__(self) -> int:
-        return len(self._pods)
+        return len(self.by_uid)
 
     def __iter__(self) -> Iterator[WaitingPod]:
         """Iterate over the waiting pods, the longest waiting first."""
-        return iter(list(self._pods.values()))
+        return iter(list(self.by_uid.values()))
 
     def get(self, uid: str) -> WaitingPod | None:
-        return self._pods.get(uid)
+        return self.by_uid.get(uid)
 
     def add(self, pod: PodInfo, waits: dict[str, float]) -> WaitingPod:
-        waiting = self._pods[pod.uid] = WaitingPod(pod, waits)
+        waiting = self.by_uid[pod.uid] = WaitingPod(pod, waits)
         self._on_change()
         return waiting
 
     def remove(self, uid: str) -> None:
-        waiting = self._pods.pop(uid, None)
+        waiting = self.by_uid.pop(uid, None)
         if waiting is not None:
             waiting.close()

@@ -237,7 +237,7 @@ class EdgeWaitingPods(WaitingPods):
         self._edge = edge
 
     def add(self, pod: PodInfo, waits: dict[str, float]) -> WaitingPod:
-        waiting = self._pods[pod.uid] = _EdgeWaitingPod(self._edge, pod, waits)
+        waiting = self.by_uid[pod.uid] = _EdgeWaitingPod(self._edge, pod, waits)
         self._on_change()
         return waiting
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from typing import Generic, TypeVar
 
 from msgspec import structs
@@ -28,6 +28,7 @@ from kscheduler.api.objects import (
 from kscheduler.cache.cache import Cache
 from kscheduler.client.informer import Handler
 from kscheduler.clock import Clock
+from kscheduler.cycle.waiting_pods import WaitingPod
 from kscheduler.errors import DecodeError
 from kscheduler.framework.events import (
     ASSIGNED_POD_ADD,
@@ -48,6 +49,9 @@ from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.watch.past_bindings import PastBindings
 
 log = logging.getLogger(__name__)
+
+
+_NOBODY: Mapping[str, WaitingPod] = {}
 
 
 def _stands_still() -> float:
@@ -71,6 +75,7 @@ class PodEvents:
         measurements: Measurements,
         wake: Callable[[], None],
         on_gone: Callable[[str], None],
+        waiting: Mapping[str, WaitingPod] = _NOBODY,
         past_bindings: PastBindings | None = None,
         stopwatch: Callable[[], float] = _stands_still,
     ) -> None:
@@ -83,6 +88,7 @@ class PodEvents:
         self._measure = measurements
         self._wake = wake
         self._on_gone = on_gone
+        self._waiting = waiting  # pod uid -> its wait for Permit plugins
         self._past_bindings = past_bindings
         self._stopwatch = stopwatch
         self._durations = measurements.event_durations
@@ -149,6 +155,8 @@ class PodEvents:
         self._queue.delete(uid)
         if uid in self._nominations.by_pod:
             self._nominations.remove(uid)
+        if uid in self._waiting:  # what Reserve plugins keep for it is given back now, and not when its time is over
+            self._waiting[uid].reject("", "removed")
         self._on_gone(uid)
 
     def _free_nominated_room(self, pod: Pod) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -35,6 +35,7 @@ from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.client.written_claims import WrittenClaims
 from kscheduler.clock import Clock
 from kscheduler.config.releases import Release
+from kscheduler.cycle.waiting_pods import WaitingPod
 from kscheduler.framework.nominations import Nominations
 from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.scheduling_queue import SchedulingQueue
@@ -89,6 +90,7 @@ class Listeners:
     past_bindings: PastBindings
     pods: dict[str, Pod]  # key -> unfinished pod; written by its informer alone
     on_gone: Callable[[str], None]  # the pod with this uid needs no PodScheduled condition any more
+    waiting: Mapping[str, WaitingPod]  # pod uid -> its wait for Permit plugins
     # Returns the handler that an informer calls in place of the one of its kind, which that calls in turn.
     around: Callable[[Resource[Any], Handler[Any]], Handler[Any]] = lambda resource, handler: handler
     # Further kinds to watch, with their handlers; an apiserver need not serve them.
@@ -197,6 +199,7 @@ class Watches:
             measurements=self._measure,
             wake=to.wake,
             on_gone=to.on_gone,
+            waiting=to.waiting,
             past_bindings=to.past_bindings,
             stopwatch=self._stopwatch,
         )

@@ -10,7 +10,8 @@ import pytest
 
 from kscheduler.client.protocol import Binding
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.status import SKIP, Code, Status
+from kscheduler.framework.events import ASSIGNED_POD_DELETE, Registration
+from kscheduler.framework.status import SKIP, Code, Status, unschedulable
 from kscheduler.scheduler import Options
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.snapshot.node_info import NodeInfo
@@ -252,6 +253,73 @@ async def test_a_pod_deleted_while_it_waits_for_permission_gives_its_room_to_oth
         assert waiting is not None
         waiting.allow("Guard")
         await world.until(world.all_bound)
+
+
+@in_virtual_time
+async def test_a_pod_whose_node_is_deleted_while_it_waits_for_permission_goes_to_another() -> None:
+    async with World(plugins={"permit": [Guard()]}) as world:
+        world.add_node("n1")
+        pod = world.add_pod(make_pod("p").req(cpu="1"))
+        await world.until(lambda: bool(world.scheduler.waiting_pods))
+        world.cluster.delete_node("n1")
+        world.add_node("n2")
+        await world.sleep(1)
+
+        def allow() -> bool:
+            waiting = world.scheduler.waiting_pods.get(pod.metadata.uid)
+            if waiting is not None:
+                waiting.allow("Guard")
+            return world.all_bound()
+
+        await world.until(allow)
+        assert world.node_of("p") == "n2"
+        assert [event.note for event in world.events("p", "FailedScheduling")] == [
+            'node "n1" was deleted before the pod was bound to it'
+        ]
+
+
+class OneDevice(Patient):
+    """As Patient, with something to keep that only one pod can have at a time."""
+
+    name = "OneDevice"
+
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[None, Status | None]:
+        return None, unschedulable("the device is in use") if self.kept else None
+
+    def events_to_register(self) -> tuple[Registration, ...]:
+        return (Registration(ASSIGNED_POD_DELETE),)
+
+    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, float]:
+        return (Status(Code.WAIT), 600.0) if pod.pod.metadata.name == "first" else (None, 0.0)
+
+
+@pytest.mark.parametrize("hand", ["deleted", "recreated", "bound"])
+def test_what_is_kept_for_a_pod_that_leaves_while_it_waits_for_permission_is_given_to_others_at_once(hand: str) -> None:
+    @in_virtual_time
+    async def scenario() -> None:
+        device = OneDevice()
+        points = ("preFilter", "reserve", "permit")
+        async with World(plugins={point: [device] for point in points}) as world:
+            world.add_node("n1")
+            world.add_node("n2")
+            first = world.add_pod(make_pod("first").req(cpu="1")).metadata.uid
+            await world.until(lambda: bool(world.scheduler.waiting_pods))
+            held = world.scheduler.cache.get(first)
+            assert held is not None
+            other = "n2" if held.node_name == "n1" else "n1"
+            world.add_pod(make_pod("second").req(cpu="1"))
+            await world.until(lambda: world.condition("second") is not None)
+            if hand == "bound":
+                world.bind_elsewhere("first", other)
+            else:
+                world.cluster.delete_pod("default/first")
+            if hand == "recreated":
+                world.add_pod(make_pod("first").req(cpu="1").node(other))
+            await world.until(lambda: bool(world.node_of("second")), within_s=5)
+            assert device.given_back == ["first"]
+            assert not world.scheduler.waiting_pods
+
+    scenario()
 
 
 @in_virtual_time
