@@ -108,6 +108,9 @@ class BindingWriter:
 class _SentBinding(Sent, kw_only=True):
     request: BindRequest
 
+    def refusal(self) -> Exception | None:
+        return None if self.request.may_write() else not_leading(NOT_BOUND)
+
     def is_overdue(self) -> None:
         self.distrust()
         self.request.may_give_up(self.give_up)

@@ -49,6 +49,10 @@ class Carrier(msgspec.Struct, eq=False):
     is_distrusted: bool = False
     is_given_up: bool = False  # not to be sent any more, if it has not been
 
+    def refusal(self) -> Exception | None:
+        """Return why the request must not be sent any more, asked after time has passed; None if it may be."""
+        return None
+
     def take(self, connection: Connection) -> None:
         self.connection = connection
         connection.is_trusted = not self.is_distrusted
@@ -113,8 +117,13 @@ class ConnectionPool:
         self._warming: asyncio.Task[None] | None = None
 
     async def exchange(self, request: bytes, timeout_s: float, carrier: Carrier | None = None) -> Answer:
-        """Send a complete request and return the complete answer."""
-        connection = self.take_idle() or await self.connect()
+        """Send a complete request and return the complete answer. Raises `carrier`'s refusal, if it has one by then."""
+        connection = self.take_idle()
+        if connection is None:
+            connection = await self.connect()
+            if carrier is not None and (refusal := carrier.refusal()) is not None:
+                connection.abort()
+                raise refusal
         return await connection.exchange(request, timeout_s, carrier)
 
     def take_idle(self) -> Connection | None:

@@ -31,6 +31,7 @@ from kscheduler.client.adaptive_limit import AdaptiveLimit
 from kscheduler.client.binding_writer import BindingWriter, binding_path
 from kscheduler.client.connections import Carrier
 from kscheduler.client.credentials import Credentials, checked_server, load_credentials
+from kscheduler.client.foreign_bodies import kind_of_foreign
 from kscheduler.client.line_streams import LineStream
 from kscheduler.client.merge_patch import versioned
 from kscheduler.client.protocol import (
@@ -261,7 +262,9 @@ class KubeClient:
         try:
             return decode(raw)
         except DecodeError as error:
-            raise APIError(f"apiserver {self.host}: {what}: {error}") from error
+            kind = kind_of_foreign(raw)
+            reason = f"expected JSON, got {kind}" if kind else str(error)
+            raise APIError(f"apiserver {self.host}: {what}: {reason}") from error
 
     # --- writing ------------------------------------------------------------------------------------------------
 
@@ -407,7 +410,7 @@ class KubeClient:
     ) -> None:
         if slot is None:
             await self._limit(self._event_limiter if priority is Priority.EVENT else self._limiter, priority, verb)
-        carrier = Carrier()
+        carrier = _Written(attempt=attempt)
 
         def is_overdue() -> None:
             carrier.distrust()
@@ -611,6 +614,13 @@ def _expect_bookmarks(stream: LineStream) -> None:
 @functools.lru_cache(maxsize=1_024)
 def _events(namespace: str) -> str:
     return f"/apis/events.k8s.io/v1/namespaces/{quote(namespace)}/events"
+
+
+class _Written(Carrier, kw_only=True):
+    attempt: BindTry
+
+    def refusal(self) -> Exception | None:
+        return None if self.attempt.may_write() else not_leading(NOT_BOUND)
 
 
 class _HeldSlot:

@@ -16,6 +16,7 @@ from typing import Any
 
 import aiohttp
 from aiohttp.client import _RequestContextManager
+from msgspec import structs
 from yarl import URL
 
 from kscheduler.api.decode import APIStatus
@@ -24,6 +25,7 @@ from kscheduler.client.bounded_body import BodyTooLong, read_bounded
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.connections import Carrier, ConnectionPool, Exchange, open_connection
 from kscheduler.client.credentials import Credentials
+from kscheduler.client.foreign_bodies import kind_of_foreign
 from kscheduler.client.http_answer import Answer, BadAnswer
 from kscheduler.client.line_streams import LineConnection, LineStream, ProxiedLines, Silent
 from kscheduler.client.request_observer import NoObserver, RequestObserver
@@ -99,13 +101,17 @@ class Transport:
         """
         credentials = self.credentials
         for is_last in (False, True):
-            header = await credentials.authorization() if credentials.stale else credentials.header
+            header = credentials.header
+            if credentials.stale:
+                header = await credentials.authorization()
+                if carrier is not None and (refusal := carrier.refusal()) is not None:
+                    raise refusal
             answer = await self._exchange(
                 verb, path, header, timeout_s, body, content_type, accept, limit_bytes, carrier, own_connection
             )
             if answer.status < 300:
                 if body is not None and answer.body and not answer.body.startswith(_OF_APISERVER):
-                    raise self._unreachable(verb, path, BadAnswer(_NOT_OF_APISERVER))
+                    raise self._unreachable(verb, path, _not_of_apiserver(answer.body))
                 return answer.body
             if answer.status != 401 or is_last or not await credentials.refused(header):
                 raise self._status_error(verb, path, answer)
@@ -196,6 +202,9 @@ class Transport:
             connection.send_together(request, timeout_s, exchanges)
         elif exchanges[0].is_given_up:
             connection.abort()
+        elif (refusal := exchanges[0].refusal()) is not None:
+            connection.abort()
+            exchanges[0].ended(refusal)
         else:
             connection.send(request, timeout_s, exchanges[0])
 
@@ -204,13 +213,15 @@ class Transport:
         took_s = self.clock.now() - sent.start_s
         if not isinstance(outcome, Answer):
             self._observe("POST", "<error>", took_s, sent.sent_bytes, None)
+            if isinstance(outcome, APIError):  # it was not sent
+                return outcome
             return self._unreachable("POST", sent.path, outcome)
         body = outcome.body
         self._observe("POST", str(outcome.status), took_s, sent.sent_bytes, len(body))
         if outcome.status >= 300:
             return self._status_error("POST", sent.path, outcome)
         if body and not body.startswith(_OF_APISERVER):
-            return self._unreachable("POST", sent.path, BadAnswer(_NOT_OF_APISERVER))
+            return self._unreachable("POST", sent.path, _not_of_apiserver(body))
         return None
 
     # --- awaited ------------------------------------------------------------------------------------------------
@@ -502,7 +513,11 @@ class Sent(Exchange, kw_only=True):
 
 # How an apiserver's body begins, if it has one; the page of a balancer knows nothing of the write.
 _OF_APISERVER = (protobuf.MAGIC, b"{")
-_NOT_OF_APISERVER = "a success whose body is neither JSON nor protobuf: that is no apiserver's answer to a write"
+
+
+def _not_of_apiserver(body: bytes) -> BadAnswer:
+    kind = kind_of_foreign(body) or "something else"
+    return BadAnswer(f"expected an apiserver's answer to a write, as JSON or protobuf, got a success with {kind}")
 
 
 def _headers(authorization: str, accept: str, content_type: str = "") -> dict[str, str]:
@@ -536,6 +551,8 @@ Hide = Callable[[str], str]  # a text of the server's -> the same without our cr
 def status_error(verb: str, path: str, code: int, body: bytes, retry_after: str = "", hide: Hide = str) -> APIError:
     """Return the error for an HTTP status, with the message of the body's metav1.Status (JSON or protobuf)."""
     status = _read_status(body, hide)
+    if 300 <= code < 400 and not status.message:
+        status = structs.replace(status, message="a redirect, which no apiserver sends, and which is not followed")
     retry_after_s = float(retry_after) if retry_after.isdecimal() else None  # it may also be a date: nobody sends that
     if retry_after_s is None and status.details is not None and status.details.retry_after_seconds > 0:
         retry_after_s = float(min(status.details.retry_after_seconds, LONGEST_RETRY_AFTER_S))

@@ -27,6 +27,7 @@ from kscheduler.api.decode import (
     decoder,
 )
 from kscheduler.api.objects import APIStruct, ObjectMeta
+from kscheduler.client.foreign_bodies import kind_of_foreign
 from kscheduler.client.protocol import EventType, Page, Resource, WatchEvent
 from kscheduler.client.watch_dedup import dedup_of
 from kscheduler.errors import DecodeError
@@ -128,6 +129,7 @@ class LineDecoder(Generic[T]):
         self._repeats = dedup_of(resource.type)
         self._decode = decoder(_Line[resource.type])  # type: ignore[name-defined]
         self._read_line = resource.read_line
+        self._has_warned = False  # of a line that cannot be read: a proxy's page in place of events has many
 
     def __call__(self, raw: bytes) -> WatchEvent[T]:
         """Decode one event; an object that cannot be decoded is logged. Raises WatchError for an ERROR event."""
@@ -161,7 +163,7 @@ class LineDecoder(Generic[T]):
         try:
             check_utf8(raw)
         except DecodeError as error:
-            return self._unreadable(error)
+            return self._unreadable(raw, error)
         return None
 
     def _decode_line(self, raw: bytes) -> WatchEvent[T]:
@@ -190,14 +192,22 @@ class LineDecoder(Generic[T]):
                 raise WatchError(event.error)
             event_type = EventType(event.type)
         except (DecodeError, ValueError) as error:
-            return self._unreadable(error)
+            return self._unreadable(raw, error)
         if event_type is EventType.DELETED and event.object is None:
             return self._deleted(raw, event, unread)
         return WatchEvent(event_type, event.object, event.resource_version, unread)
 
-    def _unreadable(self, error: Exception) -> WatchEvent[T]:
-        """Log a line of which not even the object's name could be decoded, and return an event without an object."""
-        log.warning("watch line cannot be read", extra={"resource": self._resource.plural, "error": str(error)[:500]})
+    def _unreadable(self, raw: bytes, error: Exception) -> WatchEvent[T]:
+        """Return an event without an object for a line of which not even the object's name could be decoded.
+
+        The first one of a watch is a warning.
+        """
+        kind = kind_of_foreign(raw)
+        reason = f"expected JSON, got {kind}" if kind else str(error)[:500]
+        level = logging.DEBUG
+        if not self._has_warned and raw.strip():
+            level, self._has_warned = logging.WARNING, True
+        log.log(level, "watch line cannot be read", extra={"resource": self._resource.plural, "error": reason})
         return WatchEvent(EventType.MODIFIED, None, "", UNNAMED)
 
     def _deleted(self, raw: bytes, event: DecodedEvent[T], unread: str) -> WatchEvent[T]:

@@ -301,14 +301,15 @@ async def test_once_this_replica_may_not_bind_nothing_is_written(server: FakeAPI
 
 
 async def test_a_lease_that_ends_while_bindings_wait_stops_those(server: FakeAPIServer) -> None:
-    server.fail("POST", "/binding", times=2, hang_s=0.05)
     async with lane_to(server, limit=2) as bench:
+        await bench.bind("x", "y")  # their connections are open from here on
+        server.fail("POST", "/binding", times=2, hang_s=0.05)
         bench.submit("a", "b", *(f"p{number}" for number in range(1000)))
         bench.binder.permission.depend_on(Follower())
         assert await bench.lane.drain(LONG_S) == 0
         assert bench.outcomes["a"] == bench.outcomes["b"] == [None]
         assert all(isinstance(bench.outcomes[f"p{number}"][0], NotLeading) for number in range(1000))
-    assert sorted(bindings(server)) == ["a", "b"]
+    assert sorted(bindings(server)) == ["a", "b", "x", "y"]
 
 
 async def test_cancelling_calls_nobody_and_the_lane_can_be_used_again(server: FakeAPIServer) -> None:
