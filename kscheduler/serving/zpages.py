@@ -38,12 +38,12 @@ def statusz(clock: Clock, emulated: str, paths: Callable[[], Iterable[str]]) -> 
 
     `paths` returns all paths that are served, such as "/livez/{check}".
     """
-    started_s = clock.wall()
+    started_s, since_s = clock.wall(), clock.now()
 
     def facts() -> Document:
         return {
             "startTime": rfc3339(started_s),
-            "uptimeSeconds": max(0, int(clock.wall() - started_s)),
+            "uptimeSeconds": int(clock.now() - since_s),
             "goVersion": f"{platform.python_implementation()} {platform.python_version()}",
             "binaryVersion": __version__,
             "emulationVersion": emulated,

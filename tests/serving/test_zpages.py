@@ -31,7 +31,9 @@ class Anybody:
         return ALLOWED
 
 
-async def asked(path: str, accept: str = "", *, health: Health | None = None) -> tuple[int, dict[str, str], str]:
+async def asked(
+    path: str, accept: str = "", *, health: Health | None = None, clock_set_s: float = 0.0
+) -> tuple[int, dict[str, str], str]:
     """Status, headers and text of the answer of a scheduler that has run for an hour and a minute."""
     clock = ManualClock()
     server = Server(
@@ -44,6 +46,7 @@ async def asked(path: str, accept: str = "", *, health: Health | None = None) ->
     server.add_handler("/flagz", flagz({"v": "2", "config": "/etc/a.yaml"}), reads_scheduler=False)
     server.add_handler("/statusz", statusz(clock, "1.36", lambda: server.paths), reads_scheduler=False)
     clock.advance(3661)
+    clock.set_wall_clock(clock_set_s)
     await server.start()
     try:
         async with aiohttp.ClientSession() as session:
@@ -52,6 +55,14 @@ async def asked(path: str, accept: str = "", *, health: Health | None = None) ->
                 return answer.status, dict(answer.headers), await answer.text()
     finally:
         await server.stop()
+
+
+@pytest.mark.parametrize("clock_set_s", [-86_400.0, 86_400.0])
+async def test_a_wall_clock_that_is_set_meanwhile_does_not_change_for_how_long_the_scheduler_runs(
+    clock_set_s: float,
+) -> None:
+    _, _, text = await asked("/statusz", JSON.format("v1beta1", "Statusz"), clock_set_s=clock_set_s)
+    assert json.loads(text)["uptimeSeconds"] == 3661
 
 
 @pytest.mark.parametrize("accept", ["", "text/plain", "*/*", "text/html, text/plain;q=0.5"])
