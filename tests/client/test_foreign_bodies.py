@@ -55,7 +55,9 @@ async def test_a_redirect_is_not_followed_and_called_one() -> None:
         for verb in ("GET", "POST"):
             server.fail(verb, "/", status=307, body=b"", times=1)
         for request in (client.list_page(PODS), client.bind(BINDING)):
-            with pytest.raises(APIError, match="307: a redirect, which no apiserver sends, and which is not followed$"):
+            with pytest.raises(
+                APIError, match=r"307: a redirect, which no apiserver sends, and which is not followed$"
+            ):
                 await request
         assert len(server.requests) == 2
         await client.close()

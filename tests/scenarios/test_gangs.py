@@ -16,6 +16,7 @@ from kscheduler.config.load import in_release
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.testing.wrappers import make_pod
+from tests.scenarios.gang_world import is_binding_of
 from tests.scenarios.gangs import BY_LABEL, GATES, add_members, by_field, gang, group, members, notes
 from tests.support.world import World, in_virtual_time
 
@@ -26,6 +27,11 @@ def placed(world: World, name: str) -> int:
         for pod in world.cluster.pods.values()
         if (pod.metadata.labels or {}).get(POD_GROUP_LABEL) == name
     )
+
+
+def add_labelled(world: World, name: str, *numbers: int) -> None:
+    for number in numbers:
+        world.add_pod(make_pod(f"{name}-{number}").label(POD_GROUP_LABEL, name).req(cpu=2))
 
 
 @in_virtual_time
@@ -108,6 +114,44 @@ async def test_a_gang_that_stays_broken_is_reported_once_and_mended_when_there_i
         assert note.startswith("only 3 pods of gang default/train have a node, of at least 4, 1 more wait, for ")
         world.add_node("n9")
         await world.until(world.all_bound)
+
+
+@pytest.mark.parametrize("minimum", [None, 1, 4, 6])
+def test_whatever_becomes_of_a_podgroup_while_its_gang_is_bound_each_pod_is_bound_or_waits_for_it(
+    minimum: int | None,
+) -> None:
+    """Its object is deleted (None), or asks for fewer or more pods, before two of four bindings are answered."""
+
+    @in_virtual_time
+    async def scenario() -> None:
+        async with World(config=BY_LABEL) as world:
+            world.add_nodes(4)
+            world.cluster.create_object(gang("train", 4))
+            # One binding is carried out late. The other has no answer first, and then a refusal.
+            world.faults.add(FaultKind.SLOW, Verb.BIND, count=1, delay_s=3.0, matches=is_binding_of("train-2"))
+            world.faults.add(FaultKind.TIMEOUT, Verb.BIND, count=1, delay_s=3.0, matches=is_binding_of("train-3"))
+            world.faults.add(FaultKind.CONFLICT, Verb.BIND, count=1, matches=is_binding_of("train-3"))
+            for pod in members("train", 4):
+                world.add_pod(pod)
+            await world.until(lambda: placed(world, "train") == 2)
+            if minimum is None:
+                world.cluster.delete_object(COSCHEDULING_POD_GROUPS, "default/train")
+            else:
+                world.cluster.update_object(gang("train", minimum))
+            world.cluster.delete_pod("default/train-0")
+            await world.sleep(10)
+            assert placed(world, "train") == 3, "what was decided is carried out"
+            add_labelled(world, "train", 4)
+            await world.sleep(10)
+            world.scheduler.queue.check()
+            assert placed(world, "train") == (3 if minimum in (None, 6) else 4)
+            if minimum is None:
+                world.cluster.create_object(gang("train", 4))
+            if minimum == 6:
+                add_labelled(world, "train", 5, 6)
+            await world.until(world.all_bound)
+
+    scenario()
 
 
 @in_virtual_time
