@@ -209,6 +209,7 @@ class Scheduler:
         self.waiting_pods = self._build_waiting_pods()
         self._timers = PodTimers(clock, self._work.set)
         self._draining = False
+        self.undecided_bindings = 0  # when it had stopped: the apiserver may still carry them out
         self._assumed_ttl_s = options.assumed_pod_ttl_s
         self._next_expiry = 0.0
         self.permission = WritePermission()
@@ -746,6 +747,8 @@ class Scheduler:
             binds, preemptions = await asyncio.gather(self.bindings.drain(DRAIN_S), self.preemptions.drain(DRAIN_S))
             claims = await self.claim_writes.drain(DRAIN_S)  # bindings that failed meanwhile have begun some of them
             if binds or preemptions or claims:
+                not_written = len(self.waiting_pods) + len(self._pre_binds)
+                self.undecided_bindings = binds - not_written
                 left = {"binds": binds, "preemptions": preemptions, "claims": claims}
                 log.warning("stopping in the middle of work", extra=left)
         finally:

@@ -237,7 +237,11 @@ class Replica:
             await asyncio.wait({schedule, lead}, return_when=asyncio.FIRST_COMPLETED)
         else:
             await cancel_and_wait(schedule)
-        if self._elector is not None and not lead.done():
+        if self._elector is not None and not lead.done() and self._scheduler.undecided_bindings:
+            # The next leader is to see what becomes of them before it fills the same nodes.
+            log.warning("the lease is not released, but left to expire: the outcome of bindings is not known")
+            await cancel_and_wait(lead)
+        elif self._elector is not None and not lead.done():
             if was_scheduling:
                 await asyncio.sleep(SETTLE_S)
             await self._elector.stop()

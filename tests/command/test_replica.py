@@ -11,7 +11,9 @@ from functools import partial
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from kscheduler.api.objects import ObjectMeta
 from kscheduler.client.leaderelection import ElectionConfig, LeaderElector, LeadershipLost
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.command.replica import Replica, measure_lag
@@ -27,6 +29,7 @@ from kscheduler.simulator.cluster_client import ClusterClient, Latency
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import LoopClock, VirtualTimeLoop, run_virtual
 from kscheduler.testing import make_node, make_pod
+from tests.framework.plugins.volumebinding.objects import make_claim, make_class, pod_with
 from tests.scenarios.judge import Judge
 from tests.support.waits import until
 
@@ -226,6 +229,45 @@ def test_a_leader_told_to_stop_answers_its_binds_releases_the_lease_and_ends_in_
         await world.until(lambda: world.cluster.event_counts["Scheduled"] == 200)
 
     run(scenario, Latency(bind_s=0.2, jitter=0.3))
+
+
+def test_a_leader_told_to_stop_whose_bindings_are_not_answered_leaves_its_lease_to_expire(signals: Signals) -> None:
+    async def scenario(world: World) -> None:
+        world.nodes(4)
+        leader = world.start("a")
+        await asyncio.sleep(1)
+        world.start("b")
+        leader.client.faults.add(FaultKind.SLOW, Verb.BIND, delay_s=20)
+        world.pods(3)
+        await world.until(lambda: len(leader.scheduler.bindings) == 3)
+        stop(signals[0])
+        stopped_s = world.clock.now()
+        await leader.task
+        assert 10 <= world.clock.now() - stopped_s < 15
+        assert (world.pending, world.holder) == (3, "a")
+        await world.until(lambda: world.holder == "b")
+        assert world.clock.now() - stopped_s > 20
+        await world.until(lambda: world.pending == 0)
+
+    run(scenario)
+
+
+def test_a_leader_told_to_stop_while_a_volume_is_made_releases_its_lease(signals: Signals) -> None:
+    async def scenario(world: World) -> None:
+        world.nodes(2)
+        leader = world.start("a")
+        await asyncio.sleep(1)
+        world.start("b")
+        world.cluster.create_object(make_class("made", "csi.example.com"))
+        claim = make_claim("c0", "made")
+        world.cluster.create_object(structs.replace(claim, metadata=ObjectMeta(name="c0", namespace="default")))
+        world.cluster.create_pod(pod_with("c0", name="p0").uid("").obj())
+        await world.until(lambda: len(leader.scheduler.bindings) == 1)
+        stop(signals[0])
+        await leader.task
+        await world.until(lambda: world.holder == "b", within_s=1)
+
+    run(scenario)
 
 
 def test_a_second_signal_ends_a_replica_that_waits_for_answers_at_once(signals: Signals) -> None:
