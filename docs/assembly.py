@@ -27,6 +27,7 @@ TAKEN = {
     "plugins/README.md": "guides/plugins-python.md",
     "plugins/sdk/README.md": "guides/plugins-wasm.md",
     "plugins/sdk/c/README.md": "guides/plugins-c.md",
+    "plugins/gpu_model/README.md": "guides/plugins-webhook.md",
     "plugins/abi/README.md": "reference/wasm-abi.md",
     "perf/README.md": "operations/measuring.md",
     "SECURITY.md": "operations/security.md",

@@ -18,10 +18,21 @@ SITE = ROOT / "build" / "docs"
 def build(site: Path = SITE) -> int:
     """Put all pages together, and build them into the folder `site`. Returns mkdocs' exit code."""
     assemble(ASSEMBLED)
-    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--config-file", str(CONFIG)]
+    done = run_mkdocs(CONFIG, site)
+    if done.returncode:
+        print(done.stderr, end="", file=sys.stderr)
+    return done.returncode
+
+
+def run_mkdocs(config: Path, site: Path) -> subprocess.CompletedProcess[str]:
+    """Build the pages that a configuration names into the folder `site`; any warning ends it with exit code 1."""
+    # Not --quiet: it keeps warnings from being counted, so that --strict would let them pass.
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", str(config)]
     # Without it the theme prints a page about its successor.
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    return subprocess.run([*command, "--site-dir", str(site)], cwd=ROOT, env=environment, check=False).returncode
+    return subprocess.run(
+        [*command, "--site-dir", str(site)], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
 
 
 def main() -> int:

@@ -15,6 +15,7 @@ TAKEN_TEXTS = {source: (ROOT / source).read_text(encoding="utf-8") for source in
 # Documents that are taken in and whose commands another test runs.
 RUN_ELSEWHERE = {
     "plugins/README.md": "tests/plugins/test_plugins.py",
+    "plugins/gpu_model/README.md": "tests/plugins/test_gpu_model.py",
     "plugins/sdk/README.md": "tests/wasm/batch/test_shown_guests.py",
     "plugins/sdk/c/README.md": "tests/plugins/test_plugins.py",
 }

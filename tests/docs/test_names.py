@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from docs.assembly import ROOT
 from docs.reference import cli, configuration, metrics
 from kscheduler.command.flags import IGNORED_FLAGS
 from kscheduler.command.running import refuse_unsupported
@@ -100,6 +101,14 @@ def test_every_metric_that_a_page_names_exists() -> None:
         if name not in known and name not in NOT_A_METRIC
     ]
     assert unknown == []
+
+
+def test_every_message_that_the_runbooks_look_for_is_logged() -> None:
+    """Quoted words in lower case are messages of the log."""
+    code = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "kscheduler").rglob("*.py"))
+    messages = re.findall(r"[`'](?!helm )([a-z]+(?: [a-z]+)+)[`']", PAGES["operations/runbooks.md"])
+    assert "cache comparison" in messages
+    assert [message for message in messages if f'"{message}"' not in code] == []
 
 
 # Fields in backticks that are Kubernetes' own, or of another file than a configuration of the scheduler.
