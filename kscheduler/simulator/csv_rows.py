@@ -1,10 +1,13 @@
-"""Reads the rows of a CSV file with a header. Errors name the file, line, column and value."""
+"""Reads the rows of a CSV file with a header. Errors name the file, line, column and value.
+
+Empty lines, and lines that begin with #, are left out.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -55,30 +58,37 @@ class Row:
         return ConfigError(f'{self.where}: column {column}: expected {expected}, got "{self.fields[column]}"')
 
 
-def read_rows(path: str, columns: Sequence[str]) -> Iterator[Row]:
-    """Yield the rows of a file. Raises ConfigError if the file is unreadable or lacks one of the columns."""
+def read_rows(path: str, columns: Sequence[str], together: Mapping[str, str]) -> Iterator[Row]:
+    """Yield the rows of a file.
+
+    `together`: columns that the file may leave out, either all of them or none -> the value of each row in that case.
+    Raises ConfigError if the file is unreadable or lacks one of the columns.
+    """
     try:
         with io.TextIOWrapper(open_input(path), encoding="utf-8-sig", newline="") as file:
-            yield from _rows(path, csv.reader(file, strict=True), columns)
+            yield from _rows(path, csv.reader(file, strict=True), columns, together)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: expected UTF-8 text: {error.reason}") from error
 
 
-def _rows(path: str, reader: Iterator[list[str]], columns: Sequence[str]) -> Iterator[Row]:
+def _rows(path: str, reader: Iterator[list[str]], columns: Sequence[str], together: Mapping[str, str]) -> Iterator[Row]:
+    rows = (row for row in reader if row and not row[0].startswith("#"))
+
+    def where() -> str:
+        return f"{path}:{max(reader.line_num, 1)}"  # type: ignore[attr-defined]
+
     try:
-        header = [name.strip() for name in next(reader, [])]
-        missing = [column for column in columns if column not in header]
+        header = [name.strip() for name in next(rows, [])]
+        absent = {} if any(column in header for column in together) else together
+        missing = [column for column in (*columns, *together) if column not in header and column not in absent]
         if missing:
             found = ", ".join(header) or "nothing"
-            raise ConfigError(f"{path}:1: missing column {', '.join(missing)}; the header has {found}")
-        for row in reader:
-            where = f"{path}:{reader.line_num}"  # type: ignore[attr-defined]
-            if not row:
-                continue
+            raise ConfigError(f"{where()}: missing column {', '.join(missing)}; the header has {found}")
+        for row in rows:
             if len(row) != len(header):
-                raise ConfigError(f"{where}: expected {len(header)} fields as in the header, got {len(row)}")
-            yield Row(where, dict(zip(header, row, strict=True)))
+                raise ConfigError(f"{where()}: expected {len(header)} fields as in the header, got {len(row)}")
+            yield Row(where(), {**absent, **dict(zip(header, row, strict=True))})
     except csv.Error as error:
-        raise ConfigError(f"{path}:{reader.line_num}: not CSV: {error}") from error  # type: ignore[attr-defined]
+        raise ConfigError(f"{where()}: not CSV: {error}") from error

@@ -17,7 +17,7 @@ from itertools import count, repeat
 
 from kscheduler.errors import ConfigError
 
-ARRIVALS = 'now, constant:RATE, poisson:RATE, daily:LOW,HIGH or bursts:SIZE/SECONDS, joined by "+" if several,'
+ARRIVALS = 'now, constant:RATE, poisson:RATE, daily:LOW,HIGH or bursts:SIZE/SECONDS, several joined by "+"'
 DAY_S = 86_400.0
 DURATIONS = "forever, constant:SECONDS, exp:MEAN or lognormal:MEDIAN,SIGMA"
 

@@ -1,7 +1,8 @@
 """Reads traces, i.e. recorded nodes and pods, in the openb CSV format of a production GPU cluster.
 
 Nodes: sn, cpu_milli, memory_mib, gpu (devices), model. Pods: name, cpu_milli, memory_mib, num_gpu, gpu_milli (per
-device), gpu_spec ("A|B": accepted models), creation_time, deletion_time (seconds; empty: never).
+device), gpu_spec ("A|B": accepted models), creation_time, deletion_time (seconds; empty: never). A trace without GPUs
+may leave out all columns about them.
 GPUs become ONE extended resource in thousandths of a device: a node has gpu x 1000, a pod requests num_gpu x
 gpu_milli. It is not modelled that a share of a device must come from a single device, nor the qos class, which only
 becomes a label.
@@ -38,8 +39,11 @@ QOS_LABEL = "alibabacloud.com/qos"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 MILLI = 1000  # thousandths in one device
 
-NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
-POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "creation_time", "deletion_time")
+NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib")
+POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "creation_time", "deletion_time")
+# Columns about GPUs -> what they say of each row of a trace that has none of them.
+NODE_GPU_COLUMNS = {"gpu": "0", "model": ""}
+POD_GPU_COLUMNS = {"num_gpu": "0", "gpu_milli": "0", "gpu_spec": ""}
 
 NODE_NOTE = "The trace gives no limit of pods on a node; the kubelet's default, 110, is used."
 GPU_NOTE = (
@@ -61,7 +65,8 @@ class Replay:
 def read_nodes(path: str, gpu_resource: str = DEFAULT_GPU_RESOURCE) -> list[Node]:
     """Return the nodes of a trace, in file order. Raises ConfigError that names file, line, column and value."""
     names: set[str] = set()
-    return [_node(row, _new_name(row, "sn", names), gpu_resource) for row in read_rows(path, NODE_COLUMNS)]
+    rows = read_rows(path, NODE_COLUMNS, NODE_GPU_COLUMNS)
+    return [_node(row, _new_name(row, "sn", names), gpu_resource) for row in rows]
 
 
 def read_arrivals(path: str, replay: Replay) -> list[Arrival]:
@@ -72,7 +77,7 @@ def read_arrivals(path: str, replay: Replay) -> list[Arrival]:
     names: set[str] = set()
     shared = _SharedParts(replay.gpu_resource)
     recorded: list[tuple[tuple[float, float | None], Pod]] = []
-    for row in read_rows(path, POD_COLUMNS):
+    for row in read_rows(path, POD_COLUMNS, POD_GPU_COLUMNS):
         check_pods(row.where, len(recorded) + 1, replay.max_pods)
         recorded.append((_span(row), _pod(row, _new_name(row, "name", names), shared)))
     return _play(recorded, replay)

@@ -26,7 +26,6 @@ from kscheduler.testing.controlplane.workspace import Workspace
 from tests.controlplane.cluster_recording import placed_in, recording
 from tests.docs.console import check, commands, printed_by
 from tests.docs.pages import ON_CLUSTER, blocks
-from tests.simulator.trace_files import NODES, PODS
 from tests.support.skips import program
 
 pytestmark = pytest.mark.slow
@@ -129,8 +128,6 @@ def folder(workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     for name in ("kscheduler.yaml", "other.yaml", "packing.yaml"):
         (tmp_path / name).write_text(CONFIG)
-    (tmp_path / "nodes.csv").write_text(NODES)
-    (tmp_path / "pods.csv").write_text(PODS)
     return tmp_path
 
 

@@ -45,7 +45,7 @@ def load_server_pair(path: Path) -> None:
 READERS: dict[str, tuple[Callable[[Path], object], str]] = {  # reader -> how, what it says of a pipe nobody fills
     "configuration": (lambda path: read_document(str(path)), "nobody has written into this pipe"),
     "workload": (load_manifests, "nobody has written into this pipe"),
-    "trace": (lambda path: list(read_rows(str(path), ["a"])), "nobody has written into this pipe"),
+    "trace": (lambda path: list(read_rows(str(path), ["a"], {})), "nobody has written into this pipe"),
     "label manifest": (lambda path: metric_limits((), (), str(path)), "nobody has written into this pipe"),
     "kubeconfig": (lambda path: Kubeconfig.read(str(path)), "expected a regular file, got a pipe"),
     "authorities": (lambda path: verifying_context(str(path)), "expected a regular file, got a pipe"),

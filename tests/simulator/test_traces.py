@@ -31,6 +31,18 @@ def test_pods_arrive_in_time_order_counted_from_the_first(tmp_path: Path) -> Non
     assert reported == [("early", 0.0, None), ("plain", 0.0, 200.0), ("late", 400.0, 800.0)]
 
 
+def test_a_trace_without_gpus_may_leave_out_their_columns_and_have_comments(tmp_path: Path) -> None:
+    [node] = read_nodes(write(tmp_path, "# three racks\nsn,cpu_milli,memory_mib\n\nn0,4000,8192\n"))
+    assert node.status.allocatable == {"cpu": "4000m", "memory": "8192Mi", "pods": "110"}
+    [arrival] = read_arrivals(
+        write(tmp_path, "name,cpu_milli,memory_mib,creation_time,deletion_time\n# a,1,1,0,\nb,500,256,0,60\n"), Replay()
+    )
+    resources = arrival.pod.spec.containers[0].resources
+    assert resources is not None
+    assert resources.requests == {"cpu": "500m", "memory": "256Mi"}
+    assert arrival.pod.spec.affinity is None
+
+
 def test_pods_ask_for_shares_and_for_the_models_they_accept(tmp_path: Path) -> None:
     early, plain, late = (arrival.pod.spec for arrival in read_arrivals(write(tmp_path, PODS), Replay("x.y/gpu")))
     asked = [(spec.containers[0].resources, spec.affinity) for spec in (early, plain, late)]
@@ -59,8 +71,9 @@ def test_a_trace_may_be_sped_up_and_its_departures_ignored(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", ":1: missing column sn, cpu_milli, memory_mib, gpu, model; the header has nothing"),
+        ("", ":1: missing column sn, cpu_milli, memory_mib; the header has nothing"),
         ("sn,cpu_milli,gpu,model\n", ":1: missing column memory_mib; the header has sn, cpu_milli, gpu, model"),
+        ("sn,cpu_milli,memory_mib,gpu\n", ":1: missing column model; the header has sn, cpu_milli, memory_mib, gpu"),
         (NODES + "n2,32000,abc,0,\n", ':4: column memory_mib: expected a whole number of zero or more, got "abc"'),
         (NODES + "n2,-1,1,0,\n", ':4: column cpu_milli: expected a whole number of zero or more, got "-1"'),
         (NODES + "n2,1.5,1,0,\n", ':4: column cpu_milli: expected a whole number of zero or more, got "1.5"'),
