@@ -192,6 +192,9 @@ def validate(options: ValidateOptions) -> int:
             f"{options.file}: profile {scheduler_name} has arguments of {plugin}, but does not enable it: "
             f"to run it, write `- name: {plugin}` under plugins.multiPoint.enabled"
         )
+    for index, extender in enumerate(config.extenders):
+        if not (extender.filter_verb or extender.prioritize_verb or extender.preempt_verb or extender.bind_verb):
+            print(f"{options.file}: extenders[{index}] has no verb, such as filterVerb, so it is never asked")
     missing = unimplemented_plugins(config, known_plugins(config, guests))
     if missing:
         print(f"{options.file}: not implemented, without effect: {', '.join(missing)}")

@@ -367,6 +367,21 @@ class _Parser(argparse.ArgumentParser):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(allow_abbrev=False, **kwargs)
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse; what is not known is an error of the command at hand, so that it names that command's help."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{self._nearest(unknown[0])}")
+        return found, unknown
+
+    def _nearest(self, word: str) -> str:
+        """Return a question about the flag that is spelt nearly like a word, "" if there is none."""
+        import difflib  # only where somebody mistypes
+
+        flags = [flag for action in self._actions for flag in action.option_strings]
+        near = difflib.get_close_matches(word.partition("=")[0], flags, n=1, cutoff=0.75)
+        return f"; did you mean {near[0]}?" if near else ""
+
     def error(self, message: str) -> NoReturn:
         raise ConfigError(f"{message} (see {self.prog} --help)")
 

@@ -21,6 +21,13 @@ from kscheduler.errors import ConfigError
 from kscheduler.observability import logs
 
 RECORD_FOR = "1s"
+# What is here besides the program's own commands, which print a help of their own.
+ADDED = """\
+only in kubectl:
+  queue         show the queue of a scheduler that runs with --ui
+  nodes         show how full nodes are, as that scheduler sees them
+  drain NODE... say where the pods of nodes would go
+"""
 
 
 def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] = run_command) -> int:
@@ -28,6 +35,8 @@ def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] 
     arguments = sys.argv[1:] if argv is None else list(argv)
     if arguments[:1] and arguments[0] in VIEWS:
         return exit_code_of(lambda: _show(arguments[0], arguments[1:]))
+    if arguments in (["--help"], ["-h"]):
+        print(ADDED)
     if arguments[:1] == ["drain"]:
         return exit_code_of(lambda: _drain(arguments[1:], run))
     return run(arguments)

@@ -163,8 +163,8 @@ def queue_text(document: Mapping[str, Any], now: float) -> str:
 
 
 def _why(row: Mapping[str, Any], now: float) -> str:
-    parts = [f"{', '.join(row['plugins'])}:"] if row["plugins"] else []
-    reason = row["reason"]
+    reason, plugins = row["reason"], ", ".join(row["plugins"])
+    parts = [f"{plugins}:" if plugins and reason else plugins]
     parts.append(reason if len(reason) <= SHOWN_REASON else reason[: SHOWN_REASON - 1] + "…")
     if row["retryAt"] is not None and row["retryAt"] > now:
         parts.append(f"(tried again within {_seconds(row['retryAt'] - now)})")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import TypeVar
 
@@ -165,7 +165,9 @@ def _nodes(arguments: SimulateArguments, spec: WorkloadSpec, sources: Sources) -
         return Scenario(nodes, parameters=describe_nodes(plan), devices=node_devices(nodes, plan))
     assert source is not None
     if _is_csv(source):
-        part = Scenario(sources.traced_nodes(source, arguments.gpu_resource), notes=[NODE_NOTE, GPU_NOTE])
+        traced = sources.traced_nodes(source, arguments.gpu_resource)
+        offered = (node.status.allocatable for node in traced)
+        part = Scenario(traced, notes=[NODE_NOTE, *_gpu_note(offered, arguments.gpu_resource)])
     else:
         manifests = sources.manifests(source)
         part = Scenario(
@@ -211,7 +213,14 @@ def _traced(arguments: SimulateArguments, source: str, sources: Sources) -> Scen
         parameters["speedup"] = f"{replay.speedup:g}"
     if replay.arrivals_only:
         parameters["departures"] = "ignored"
-    return Scenario(arrivals=arrivals, parameters=parameters, notes=[GPU_NOTE])
+    resources = (container.resources for each in arrivals for container in each.pod.spec.containers)
+    asked = (None if each is None else each.requests for each in resources)
+    return Scenario(arrivals=arrivals, parameters=parameters, notes=_gpu_note(asked, replay.gpu_resource))
+
+
+def _gpu_note(amounts: Iterable[Collection[str] | None], gpu_resource: str) -> list[str]:
+    """Return what is to be known about GPUs, if any of a trace's nodes or pods has some."""
+    return [GPU_NOTE] if any(gpu_resource in (each or ()) for each in amounts) else []
 
 
 def _listed(source: str, spec: WorkloadSpec, sources: Sources, most: int) -> Scenario:

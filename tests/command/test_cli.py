@@ -155,6 +155,16 @@ def test_a_valid_configuration_is_called_valid_and_what_is_missing_is_listed(
     assert all(line.startswith(f"{path}: ") for line in others)
 
 
+def test_an_extender_that_is_never_asked_is_named(
+    write: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = "urlPrefix: 'http://127.0.0.1:8888'"
+    path = write("scheduler.yaml", HEAD + f"extenders: [{{{url}, filterVerb: filter}}, {{{url}}}]\n")
+    _, out, _ = answer_of(capsys, "config", "validate", path)
+    assert f"{path}: extenders[1] has no verb, such as filterVerb, so it is never asked\n" in out
+    assert "extenders[0]" not in out
+
+
 def test_a_routing_configuration_is_validated_too(
     write: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:

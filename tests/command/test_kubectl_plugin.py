@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from kscheduler.command.kubectl_plugin import main
+from kscheduler.command.live_views import VIEWS
 
 
 class Commands:
@@ -25,6 +26,15 @@ def test_a_command_is_run_as_it_is() -> None:
     commands = Commands(3)
     assert main(["explain", "web-7", "-n", "shop"], commands) == 3
     assert commands.ran == [["explain", "web-7", "-n", "shop"]]
+
+
+def test_the_help_names_the_commands_that_are_only_here(capsys: pytest.CaptureFixture[str]) -> None:
+    commands = Commands()
+    assert main(["--help"], commands) == 0
+    assert commands.ran == [["--help"]]
+    shown = capsys.readouterr().out
+    for name in (*VIEWS, "drain"):
+        assert f"\n  {name} " in shown
 
 
 def test_a_drain_asks_about_a_record_of_the_cluster() -> None:

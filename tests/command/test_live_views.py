@@ -96,6 +96,11 @@ def test_the_queue_is_printed_in_its_order_with_reasons() -> None:
     ]
 
 
+def test_a_pod_that_a_plugin_holds_back_without_a_word_has_the_plugins_name() -> None:
+    held = {**QUEUE["rows"][1], "plugins": ["SchedulingGates"], "reason": "", "retryAt": None}
+    assert queue_text({**QUEUE, "rows": [held]}, NOW).splitlines()[2].endswith("  SchedulingGates")
+
+
 def test_who_sees_a_part_of_the_queue_is_told_so() -> None:
     assert queue_text({**QUEUE, "all": False, "rows": []}, NOW).splitlines()[1:] == [
         "only pods of namespaces in which you may list pods are shown",
