@@ -34,17 +34,26 @@ _OF_RUN: dict[str, tuple[Metric, Callable[[Report], float]]] = {
         Metric("pods that got no node", False),
         lambda report: report.pods.unplaced + report.pods.left_unplaced,
     ),
-    "pending-mean": (Metric("seconds from creation to binding, mean", False), lambda report: report.latency.mean_s),
-    "pending-p50": (Metric("seconds from creation to binding, median", False), lambda report: report.latency.p50_s),
+    "pending-mean": (
+        Metric("seconds from creation to binding of the placed pods, mean", False),
+        lambda report: report.latency.mean_s,
+    ),
+    "pending-p50": (
+        Metric("seconds from creation to binding of the placed pods, median", False),
+        lambda report: report.latency.p50_s,
+    ),
     "pending-p90": (
-        Metric("seconds from creation to binding, 90th percentile", False),
+        Metric("seconds from creation to binding of the placed pods, 90th percentile", False),
         lambda report: report.latency.p90_s,
     ),
     "pending-p99": (
-        Metric("seconds from creation to binding, 99th percentile", False),
+        Metric("seconds from creation to binding of the placed pods, 99th percentile", False),
         lambda report: report.latency.p99_s,
     ),
-    "pending-max": (Metric("seconds from creation to binding, longest", False), lambda report: report.latency.max_s),
+    "pending-max": (
+        Metric("seconds from creation to binding of the placed pods, longest", False),
+        lambda report: report.latency.max_s,
+    ),
     "peak-pending": (Metric("pods that waited at once, at most", False), lambda report: report.peak_pending),
     "preemptions": (Metric("pods that were preempted", False), lambda report: report.events.get(PREEMPTED, 0)),
     "attempts": (Metric("scheduling attempts", False), lambda report: sum(report.attempts.values())),
