@@ -12,9 +12,10 @@ NO_FIGURE = "-"
 
 
 def whole_table(results: Results) -> str:
-    """Every figure of every workload, then the ratios of all in one table."""
+    """Every figure of every workload, then the ratios of all in one table, if both schedulers took part."""
     parts = [workload_table(results, title) for title in results.titles()]
-    return "\n\n".join([*parts, ratio_table(ratios_of(results))])
+    ratios = ratios_of(results)
+    return "\n\n".join([*parts, ratio_table(ratios)] if ratios.workloads else parts)
 
 
 def workload_table(results: Results, title: str) -> str:

@@ -52,6 +52,12 @@ def test_table_has_both_and_the_ratio() -> None:
     assert line.split() == ["pods", "bound", "a", "second", "25.0", "10.0", "2.50", "(2.00", "..", "3.00)"]
 
 
+def test_a_table_of_one_target_promises_no_ratios() -> None:
+    alone = Results([record for record in results([20.0], [10.0]).records if record.target == OURS])
+    assert "is ahead" not in whole_table(alone)
+    assert "is ahead" in whole_table(results([20.0], [10.0]))
+
+
 def latencies(p50: Sequence[float], p99: Sequence[float], target: str) -> list[Record]:
     """Rounds."""
     return [
