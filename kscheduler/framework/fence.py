@@ -12,12 +12,14 @@ import inspect
 import logging
 import math
 import operator
+import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from kscheduler._fast import MAX_RAW, Verdicts
-from kscheduler.errors import APIError, PluginError
+from kscheduler.errors import APIError, KSchedulerError, PluginError
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.faults import AnswersToCome, CycleFault
 from kscheduler.framework.interface import Handle, Plugin, PostFilterResult, PreFilterResult
 from kscheduler.framework.status import REJECTED, Code, Status, error_status
 from kscheduler.snapshot.pod_info import PodInfo
@@ -29,6 +31,7 @@ SLOW_S = 0.1
 # PreBind and Bind may wait for the outside, but a binding in flight holds room on its node. kube-scheduler's own
 # plugins give up after 600 s. A plugin sets its own limit with an attribute `timeout_s`.
 DEFAULT_TIMEOUT_S = 600.0
+MOST_REPORTED = 20  # lines of one plugin whose exceptions are logged
 
 Call = Callable[..., Any]
 Check = Callable[[Any], Any]
@@ -171,6 +174,7 @@ class Fence:
         self._timeout_s = _timeout(plugin)
         self._cycle: object = None  # the CycleState in which the time below was spent
         self._spent_s = 0.0
+        self._reported: set[tuple[type[Exception], str, int]] = set()  # (kind, file, line) of exceptions in the log
         for method in dir(plugin):
             call = None if method.startswith("_") else getattr(plugin, method, None)
             if callable(call) and not isinstance(call, type):
@@ -182,7 +186,7 @@ class Fence:
     def _fenced(self, method: str, call: Call) -> Call:
         check = CHECKS.get(method, _anything)
         if method in ASYNCHRONOUS:
-            return self._limited(call, check)
+            return self._limited(method, call, check)
         if method == "sort_key":
             return self._sorted(call)
         if method == "normalize_score":
@@ -200,6 +204,9 @@ class Fence:
                 answer = call(*arguments)
             except SystemExit as error:
                 raise Exited(f"called exit({error.code})") from error
+            except Exception as error:
+                self._report(method, error)
+                raise
             finally:
                 self._count(method, arguments, stopwatch() - started)
             return check(answer)
@@ -220,7 +227,22 @@ class Fence:
                 extra={"plugin": self.name, "method": method, "pod": pod, "seconds": round(self._spent_s, 3)},
             )
 
-    def _limited(self, call: Call, check: Check) -> Call:
+    def _report(self, method: str, error: Exception) -> None:
+        """Log an exception of the plugin's own with its stack, once for each line that raises it.
+
+        The pod's status has its text alone, which does not tell the plugin's author where to look.
+        """
+        if isinstance(error, (KSchedulerError, CycleFault, AnswersToCome)):
+            return
+        file, line = "", 0
+        for frame, number in traceback.walk_tb(error.__traceback__):
+            file, line = frame.f_code.co_filename, number
+        place = type(error), file, line
+        if place not in self._reported and len(self._reported) < MOST_REPORTED:
+            self._reported.add(place)
+            log.error("plugin raised an exception", exc_info=error, extra={"plugin": self.name, "method": method})
+
+    def _limited(self, method: str, call: Call, check: Check) -> Call:
         async def limited(*arguments: Any) -> Any:
             work = call(*arguments)
             if not inspect.iscoroutine(work):
@@ -231,6 +253,7 @@ class Fence:
                 try:
                     return await work, None
                 except Exception as error:
+                    self._report(method, error)
                     return None, error
                 except SystemExit as error:
                     return None, Exited(f"called exit({error.code})")

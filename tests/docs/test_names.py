@@ -111,6 +111,12 @@ def test_every_message_that_the_runbooks_look_for_is_logged() -> None:
     assert [message for message in messages if f'"{message}"' not in code] == []
 
 
+def test_no_command_needs_a_shell_in_the_container() -> None:
+    """The image of `make image` has none."""
+    for page, text in PAGES.items():
+        assert not re.search(r"\bexec\b.* -- (?:sh|bash)\b", text), page
+
+
 # Fields in backticks that are Kubernetes' own, or of another file than a configuration of the scheduler.
 _API = """
 schedulerName nodeName nodeSelector schedulingGates managedFields anyOf allOf matchLabelKeys nominatedNodeName

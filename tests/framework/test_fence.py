@@ -142,6 +142,20 @@ def test_exceptions_of_the_plugin_come_through() -> None:
         fence(filter=fail).filter(CycleState(), POD, "n")
 
 
+def test_an_exception_of_the_plugin_is_logged_with_its_place_once(caplog: pytest.LogCaptureFixture) -> None:
+    def falls(self: object, state: CycleState, pod: PodInfo, node: object) -> None:
+        raise KeyError("team")
+
+    fenced = fence(filter=falls)
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            fenced.filter(CycleState(), POD, None)
+    [record] = caplog.records
+    assert (record.message, record.__dict__["method"]) == ("plugin raised an exception", "filter")
+    assert "test_fence.py" in (caplog.text)
+    assert "in falls" in caplog.text
+
+
 def test_a_table_filter_that_rejects_under_a_foreign_code_is_found_out() -> None:
     cache = Cache()
     cache.set_node(make_node("a").obj())
