@@ -153,8 +153,17 @@ class GangCycle:
         self._remember(plan, held, started)
         for cycle in held:
             self._bind(cycle)
-        self._return(stand_in, Outcome.PLACED, plan.failed)
+        # 3. The surplus preempts together, in an attempt of its own: no event need come before it.
+        self._return(stand_in, Outcome.PLACED, () if self._may_preempt(stand_in, plan.failed) else plan.failed)
         return Ended(Outcome.PLACED)
+
+    def _may_preempt(self, stand_in: StandIn, failed: Sequence[Failed]) -> bool:
+        """Return True if there may be pods to evict for members that fitted nowhere, while others were placed."""
+        tracked = self._registry.get(stand_in.gang_key)
+        members = [each.queued for each in failed if each.queued.uid in stand_in.arrivals]
+        if self._preemption is None or tracked is None or not members:
+            return False
+        return self._preemption.may_begin(tracked, stand_in.pod_info, members)
 
     def _hold(self, plan: Plan, started: float) -> list[BindingCycle]:
         """Run Permit for all placed members. Returns the cycles of those that no plugin rejected."""
@@ -245,7 +254,9 @@ class GangCycle:
         if self._preemption is None or tracked is None or plan.fault is not None or not is_possible:
             plan.placed.undo()
             return NOT_TRIED
-        return self._preemption.look(tracked, stand_in.pod_info, self._returning(stand_in), plan, missing)
+        members = self._returning(stand_in)
+        wanted = missing if self._missing(tracked) else len(members)  # surplus needs no number of nodes at once
+        return self._preemption.look(tracked, stand_in.pod_info, members, plan, missing, wanted=wanted)
 
     def _returning(self, stand_in: StandIn) -> list[QueuedPodInfo]:
         """Return the members in flight that have not been deleted meanwhile."""

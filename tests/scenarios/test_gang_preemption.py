@@ -117,6 +117,32 @@ async def test_a_gang_is_tried_once_more_when_all_its_victims_are_gone_and_not_f
 
 
 @in_virtual_time
+async def test_pods_above_the_minimum_evict_together_and_at_once_after_the_minimum_was_placed() -> None:
+    async with World(config=BY_LABEL) as world:
+        world.add_nodes(8)
+        await fill(world, *(low(f"low-{i}") for i in range(16)))
+        add_gang(world, "train", 16, least=4)
+        await world.until(lambda: len(bound(world, "train")) == 16, within_s=15)
+        assert not left(world, "low")
+        assert attempts(world) == 4, "for the minimum, and for the others, one that evicts and one that places"
+
+
+@in_virtual_time
+async def test_pods_above_the_minimum_that_find_no_victims_wait_for_events() -> None:
+    async with World(config=BY_LABEL) as world:
+        world.add_nodes(2)
+        await fill(world, low("low"), low("high", cpu=4, priority=HIGH))
+        add_gang(world, "train", 4, least=1)
+        await world.until(lambda: len(bound(world, "train")) == 2)
+        tried = attempts(world)
+        await world.sleep(120)
+        assert len(bound(world, "train")) == 2
+        assert attempts(world) - tried <= 1, "one that finds nobody to evict"
+        world.add_node("new", cpu="2")
+        await world.until(lambda: len(bound(world, "train")) == 3, within_s=15)
+
+
+@in_virtual_time
 async def test_a_victim_that_does_not_end_keeps_a_gang_neither_from_new_nodes_nor_for_ever_from_other_room() -> None:
     for helps_by_node in (True, False):
         async with World(config=BY_LABEL) as world:

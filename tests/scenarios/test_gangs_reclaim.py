@@ -103,7 +103,7 @@ async def test_pods_above_the_minimum_take_room_up_to_the_share_as_well() -> Non
         add_singles(here, "a", 8)
         await here.until(here.all_bound)
         add_gang(here, "train", 6, "b", least=2)
-        await here.until(lambda: bound(here) == {"a": 4, "b": 4}, within_s=400.0)  # one at a time
+        await here.until(lambda: bound(here) == {"a": 4, "b": 4}, within_s=30.0)
         await here.sleep(400.0)
         assert bound(here) == {"a": 4, "b": 4}
 

@@ -77,6 +77,10 @@ class Away:
                 if self._uncounted is not None:
                     self._uncounted.put_back(pod.uid)
 
+    def put_all_back(self) -> None:
+        """Put all pods back that are away."""
+        self.put_back([pod for _, pod in self._pods.values()])
+
     @contextmanager
     def without(self, pod: PodInfo, node_name: str) -> Iterator[None]:
         """Take a pod that is not away off its node within a `with` block."""

@@ -9,6 +9,7 @@ whether the next may be taken, so that of the units any number of first ones may
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from kscheduler.errors import DecodeError
 from kscheduler.framework.interface import Handle
@@ -30,6 +31,16 @@ class ByShares:
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
         self._queues = handle.share_queues
+
+    def sizes(self, preemptor: Preemptor, least: int) -> Sequence[int]:
+        """Return a number for which the queue may take room, and the least.
+
+        The first is all members, a half of them, and so on: the more there are, the less their queue may take for them.
+        """
+        many = preemptor.missing
+        while many > least and not self.ways(replace(preemptor, missing=many)):
+            many = max(many // 2, least)
+        return (many, least) if many > least else (least,)
 
     def ways(self, preemptor: Preemptor, placed: Collection[str] = ()) -> Sequence[Way]:
         demand = self._demand_of(preemptor)

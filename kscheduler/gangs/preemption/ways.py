@@ -64,6 +64,13 @@ class Rules(Protocol):
         """The message of a gang for which there would be too little room if all left who may."""
         ...
 
+    def sizes(self, preemptor: Preemptor, least: int) -> Sequence[int]:
+        """Return for how many members room is searched, one number after the other; it may be found for fewer.
+
+        `preemptor.missing`: as many as may be placed. `least`: as few.
+        """
+        ...
+
     def ways(self, preemptor: Preemptor, placed: Collection[str] = ()) -> Sequence[Way]:
         """Return the ways in which a gang may get room, in order, without those that are known to fail.
 
@@ -83,6 +90,9 @@ class ByPriority:
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
+
+    def sizes(self, preemptor: Preemptor, least: int) -> Sequence[int]:
+        return (preemptor.missing,)  # however many there are, the same pods may be evicted
 
     def ways(self, preemptor: Preemptor, placed: Collection[str] = ()) -> Sequence[Way]:
         lowest = self._table.lowest_priority

@@ -1,5 +1,7 @@
 """Preemption by a gang: the cheapest evictions after which its whole minimum has nodes, or none at all.
 
+Members above the minimum preempt together, once the minimum is placed: for as many of them as there can be room.
+
 All is tried on the node table, within one attempt of the gang: (1) pods that may be evicted leave, by their priority or
 by the rules of queues with shares (`ways`), the cheapest units first and ever more, until a plan places the minimum;
 (2) of the last step only as many leave as are needed; (3) each unit comes back beside which all planned members still
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kscheduler.api.objects import Pod
 from kscheduler.cache.cache import Cache
@@ -108,12 +110,28 @@ class WholePreemption:
         self._pace = Pace()
         self._in_vain: set[str] = set()  # uids of the faces of gangs whose latest search was in vain
 
+    def may_begin(self, tracked: TrackedGang, face: PodInfo, members: Sequence[QueuedPodInfo]) -> bool:
+        """Return True if there may be pods to evict for one of the members, and the gang waits for no victims."""
+        rules = self._rules_of(members)
+        if rules is None or self._never_preempts(tracked, members) or self._executor.is_running(face.uid):
+            return False
+        preemptor = Preemptor(tracked.key, face, members, 1, _priority_of(tracked, members))
+        return not self._waits_for_room(rules, preemptor) and bool(rules.ways(preemptor))
+
     def look(
-        self, tracked: TrackedGang, face: PodInfo, members: Sequence[QueuedPodInfo], plan: Plan, missing: int
+        self,
+        tracked: TrackedGang,
+        face: PodInfo,
+        members: Sequence[QueuedPodInfo],
+        plan: Plan,
+        missing: int,
+        *,
+        wanted: int = 0,
     ) -> Answer:
         """Evict pods if that makes room for the gang; `plan`, which places too few of the members, is undone.
 
-        `face`: the gang's pod in the queue. `missing`: the number of members that must get nodes.
+        `face`: the gang's pod in the queue. `missing`: the number of members that must get nodes. `wanted`: so many are
+        to get nodes if possible; if it is not above `missing`, only those.
         """
         try:
             # 1. May the gang preempt, and now?
@@ -149,13 +167,16 @@ class WholePreemption:
         if is_confined:
             places = [(self._nodes_of(domain), domain) for domain in plan.domains]
         effort = _Effort()
-        for way in rules.ways(preemptor):
-            found = self._search(way, preemptor, places, max(missing - would_fit, 1), now, effort)
-            if found is not None:
-                self._in_vain.discard(face.uid)
-                return self._carry_out(found, face)
-            if way.wait_s is not None:
-                self._handle.retry(face, way.wait_s)
+        preemptor = replace(preemptor, missing=max(wanted, missing))
+        for size in rules.sizes(preemptor, missing):
+            asking = replace(preemptor, missing=size)
+            for way in rules.ways(asking):
+                found = self._search(way, asking, missing, places, max(size - would_fit, 1), now, effort)
+                if found is not None:
+                    self._in_vain.discard(face.uid)
+                    return self._carry_out(found, face)
+                if way.wait_s is not None:
+                    self._handle.retry(face, way.wait_s)
         # 4. None makes room.
         if not effort.found_anybody:
             return Answer(rules.nobody)
@@ -163,9 +184,19 @@ class WholePreemption:
         return Answer(rules.in_vain)
 
     def _search(
-        self, way: Way, preemptor: Preemptor, places: Sequence[_Place], step: int, now: float, effort: _Effort
+        self,
+        way: Way,
+        preemptor: Preemptor,
+        least: int,
+        places: Sequence[_Place],
+        step: int,
+        now: float,
+        effort: _Effort,
     ) -> _Found | None:
-        """Return the victims that make room for the gang in one of the places; None if there are none."""
+        """Return the victims that make room in one of the places for all that are missing, else for at least `least`.
+
+        None if there are none.
+        """
         members, missing = preemptor.members, preemptor.missing
         residents = Residents(self._cache, self._registry, self.is_leaving, now)
         order = Order(self._handle.budgets, now, stops_at_overdrawn=self._handle.release.stops_at_overdrawn_budget)
@@ -180,8 +211,8 @@ class WholePreemption:
             with Away(self._cache, Uncounted(queues) if queues.is_followed else None) as away:
                 within = None if domain is None else domain.confinement
                 search = _Search(self._registry, self._planner, residents, order, away, within)
-                if domain is None or self._may_hold(domain, leaving, members, missing, away):
-                    found = search.run(leaving, members, missing, step)
+                if domain is None or self._may_hold(domain, leaving, members, least, away):
+                    found = search.run(leaving, members, missing, least, step)
                     effort.plans += search.plans
                 else:
                     found = None
@@ -286,11 +317,39 @@ class _Search:
         self._within = within
         self.plans = 0  # how many were made
 
-    def run(self, leaving: Sequence[Unit], members: Sequence[QueuedPodInfo], missing: int, step: int) -> _Found | None:
-        """Return the victims and where the members would go; None if no evictions make room for all that are missing.
+    def run(
+        self, leaving: Sequence[Unit], members: Sequence[QueuedPodInfo], missing: int, least: int, step: int
+    ) -> _Found | None:
+        """Return the victims and where the members would go; None if no evictions make room for `least` of them.
 
-        `leaving`: the units that may leave, in this order. `step`: how many leave first, beside those terminating.
+        `leaving`: the units that may leave, in this order. `missing`: the number of members to make room for; if they
+        do not fit, as many as there is room for when all have left. `step`: how many units leave first, beside those
+        terminating.
         """
+        found = self._run(leaving, members, missing, step)
+        if found is not None or least >= missing:
+            return found
+        self._away.take(pods_of(leaving))
+        most = min(self._most_that_fit(members, least), missing - 1)
+        for fewer in (most, least) if most > least else (most,):
+            if fewer < least or self._away.is_torn:
+                break
+            self._away.put_all_back()
+            found = self._run(leaving, members, fewer, step)
+            if found is not None:
+                return found
+        return None
+
+    def _most_that_fit(self, members: Sequence[QueuedPodInfo], least: int) -> int:
+        """Return how many members fit now; 0 if they are fewer than `least`."""
+        self.plans += 1
+        plan = self._planner.plan(members, least, on_trial=True, within=self._within)
+        most = len(plan.placed) if plan.reaches(least) else 0
+        plan.placed.undo()
+        return most
+
+    def _run(self, leaving: Sequence[Unit], members: Sequence[QueuedPodInfo], missing: int, step: int) -> _Found | None:
+        """Do what `run` does, for so many members only."""
         plan = self._remove(leaving, members, missing, step)
         if plan is None:
             return None

@@ -93,14 +93,14 @@ class Cluster:
         assert found is not None
         return found
 
-    def preempt(self, members: Sequence[QueuedPodInfo], missing: int, of: str = "train") -> Answer:
+    def preempt(self, members: Sequence[QueuedPodInfo], missing: int, of: str = "train", *, wanted: int = 0) -> Answer:
         """Plan the members, which must not fit, and let the gang preempt. Nothing may have changed afterwards."""
         before = {node.name: (list(node.pods), node.requested) for node in self.cache.table}
         plan = self.planner.plan(members, missing)
         assert not plan.reaches(missing)
         face = face_of(key_of(of), HIGH, members[0].pod_info, sums_resizes_apart=False)
         self.executor.victims = ()
-        answer = self.preemption.look(self.tracked(of), face, members, plan, missing)
+        answer = self.preemption.look(self.tracked(of), face, members, plan, missing, wanted=wanted)
         assert {node.name: (list(node.pods), node.requested) for node in self.cache.table} == before
         check_cache(self.cache)
         return answer

@@ -217,6 +217,51 @@ def test_when_no_more_checks_are_made_the_units_that_are_left_leave(monkeypatch:
     assert len(cluster.executor.victims) >= 4
 
 
+# --- members above the minimum ---
+
+
+@LANES
+def test_surplus_preempts_together_for_as_many_as_there_can_be_room(has_lane: bool) -> None:
+    cluster = Cluster(4, has_lane=has_lane)
+    for i in range(8):
+        cluster.place(low(f"p-{i}", priority=HIGH if i > 4 else i), f"n{i % 4}")
+    cluster.set_gang("train", 2)
+    answer = cluster.preempt(cluster.members(6), 1, wanted=6)
+    assert len(answer.nominations) == 5
+    assert sorted(cluster.executor.victims) == [f"p-{i}" for i in range(5)]
+
+
+def test_surplus_for_which_nobody_need_be_spared_evicts_for_all_of_it() -> None:
+    cluster = Cluster(4)
+    for i in range(8):
+        cluster.place(low(f"low-{i}", priority=i), f"n{i % 4}")
+    cluster.set_gang("train", 2)
+    answer = cluster.preempt(cluster.members(3), 1, wanted=3)
+    assert len(answer.nominations) == 3
+    assert sorted(cluster.executor.victims) == ["low-0", "low-1", "low-2"]
+
+
+def test_surplus_of_different_sizes_gets_what_fits() -> None:
+    cluster = Cluster(2)
+    for i in range(2):
+        cluster.place(low(f"low-{i}", cpu=4), f"n{i}")
+    cluster.set_gang("train", 2)
+    huge, small = make_pod("x").req(cpu=5).priority(HIGH), make_pod("x").req(cpu=3).priority(HIGH)
+    members = [*cluster.members(2, huge), *cluster.members(4, small)[2:]]
+    answer = cluster.preempt(members, 1, wanted=4)
+    assert sorted(answer.nominations) == ["uid-train-2", "uid-train-3"]
+
+
+def test_surplus_that_fits_nowhere_evicts_nobody() -> None:
+    cluster = Cluster(2)
+    cluster.place(low("low"), "n0")
+    cluster.set_gang("train", 2)
+    members = cluster.members(3, make_pod("x").req(cpu=5).priority(HIGH))
+    answer = cluster.preempt(members, 1, wanted=3)
+    assert not answer.nominations
+    assert not cluster.executor.victims
+
+
 # --- any cluster --------------------------------------------------------------------------------------------------
 
 NODES, CPU = 5, 6
@@ -274,6 +319,43 @@ def test_whoever_is_evicted_the_rules_hold(seed: int, has_lane: bool) -> None:
         pod = pods[name]
         if not (pod.pod.metadata.labels or {}).get(POD_GROUP_LABEL):
             assert free[pod.pod.spec.node_name] < _cpu(pod), f"{name} was evicted for nothing"
+
+
+@settings(max_examples=100)
+@given(seed=st.integers(0, 1 << 32), has_lane=st.booleans())
+def test_of_the_surplus_as_many_get_room_as_can(seed: int, has_lane: bool) -> None:
+    rng = random.Random(seed)
+    cluster = Cluster(NODES, CPU, has_lane=has_lane)
+    for node in range(NODES):
+        room = CPU
+        while room > 0 and rng.random() < 0.95:
+            cpu = rng.randint(1, min(room, 3))
+            room -= cpu
+            cluster.place(low(f"p{node}-{room}", cpu, rng.randint(0, 4)), f"n{node}")
+    wanted, cpu, priority = rng.randint(1, 8), rng.randint(1, CPU), rng.randint(2, 5)
+    cluster.set_gang("train", 1)
+    members = cluster.members(wanted, make_pod("x").req(cpu=cpu).priority(priority))
+    trial = cluster.planner.plan(members, 1)
+    fits = trial.reaches(1)
+    trial.placed.undo()
+    if fits:
+        return
+    pods = {pod.pod.metadata.name: pod for node in cluster.cache.table for pod in node.pods.values()}
+    answer = cluster.preempt(members, 1, wanted=wanted)
+    victims = set(cluster.executor.victims)
+    staying = {name for name, pod in pods.items() if pod.priority >= priority}
+    names = [f"n{node}" for node in range(NODES)]
+    rooms = [CPU - sum(_cpu(pod) for pod in _on(cluster, name, set(pods) - staying)) for name in names]
+    assert len(answer.nominations) == min(wanted, sum(room // cpu for room in rooms))
+    event(f"{len(answer.nominations)} of {wanted}")
+    assert not victims & staying
+    free = {name: CPU - sum(map(_cpu, _on(cluster, name, victims))) for name in names}
+    for name in answer.nominations.values():
+        free[name] -= cpu
+    assert all(left >= 0 for left in free.values())
+    assert all(free[pods[name].pod.spec.node_name] < _cpu(pods[name]) for name in victims), (
+        "one was evicted for nothing"
+    )
 
 
 def _cpu(pod: PodInfo) -> int:
