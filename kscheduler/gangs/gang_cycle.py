@@ -19,8 +19,8 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.status import Status, error_status, unschedulable
 from kscheduler.gangs.domains import DomainIndex
-from kscheduler.gangs.gang_queue import GangQueue, Outcome
-from kscheduler.gangs.planner import Failed, Plan, Planner
+from kscheduler.gangs.gang_queue import GangQueue, Helpful, Outcome
+from kscheduler.gangs.planner import MOST_KINDS, Failed, Plan, Planner
 from kscheduler.gangs.preemption.whole import NOT_TRIED, Answer, WholePreemption
 from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.reports import GangReports
@@ -233,7 +233,9 @@ class GangCycle:
             self._settle(each.queued, Rejection(status_of_its_own, rejection.diagnosis, nomination), started)
         for queued in (*would_fit, *plan.not_tried):
             self._settle(queued, _rejection(status, nominated.get(queued.uid, "")), started)
-        self._return(stand_in, outcome, plan.failed, self._rejecting(stand_in, plan))
+        # The placed ones would perhaps go elsewhere, and leave their nodes to those that failed.
+        elsewhere = [*would_fit, *plan.not_tried] if plan.domains else would_fit
+        self._return(stand_in, outcome, plan.failed, self._rejecting(stand_in, plan), elsewhere)
         return Ended(outcome, status.message, waits=bool(nominated))
 
     def _rejecting(self, stand_in: StandIn, plan: Plan) -> Set[str]:
@@ -291,15 +293,51 @@ class GangCycle:
         self._one.settle(queued, framework, CycleState(), rejection, started, looks_back=False)
 
     def _return(
-        self, stand_in: StandIn, outcome: Outcome, failed: Sequence[Failed], rejecting: Set[str] = NOBODY
+        self,
+        stand_in: StandIn,
+        outcome: Outcome,
+        failed: Sequence[Failed],
+        rejecting: Set[str] = NOBODY,
+        elsewhere: Sequence[QueuedPodInfo] = (),
     ) -> None:
-        """Return the gang, to wait for what may help the member that failed first, and `rejecting` plugins."""
-        plugins, pending, first = frozenset(rejecting), NOBODY, None
-        if failed:
-            diagnosis = failed[0].rejection.diagnosis
-            plugins, pending = plugins | diagnosis.unschedulable_plugins, frozenset(diagnosis.pending_plugins)
-            first = failed[0].queued
-        self._queue.return_gang(stand_in, outcome, self._clock.now(), plugins, pending, first)
+        """Return the gang, to wait for what may help a member that failed, or one in `elsewhere` to get another node.
+
+        `rejecting`: plugins that may have rejected members beside those that are known to.
+        """
+        first: QueuedPodInfo | None = None
+        plugins: Set[str] = rejecting
+        pending: Set[str] = NOBODY
+        others: Sequence[Helpful] = ()
+        kinds = self._kinds_of(failed, rejecting)
+        if elsewhere and (failed or rejecting):
+            self._add_kinds(kinds, stand_in, elsewhere)
+        if kinds:
+            (first, plugins, pending), *others = kinds.values()
+        self._queue.return_gang(stand_in, outcome, self._clock.now(), plugins, pending, first, others)
+
+    def _kinds_of(self, failed: Sequence[Failed], rejecting: Set[str]) -> dict[object, Helpful]:
+        """Return one member of each kind that failed, in order, with the plugins that rejected any of the kind."""
+        kinds: dict[object, Helpful] = {}
+        for each in failed:
+            diagnosis, kind = each.rejection.diagnosis, self.planner.kind_of(each.queued)
+            known = kinds.get(kind) or Helpful(each.queued, rejecting, NOBODY)
+            if not known.plugins >= diagnosis.unschedulable_plugins or diagnosis.pending_plugins:
+                plugins = known.plugins | diagnosis.unschedulable_plugins
+                known = Helpful(known.member, plugins, known.pending_plugins | diagnosis.pending_plugins)
+            kinds[kind] = known
+        return kinds
+
+    def _add_kinds(self, kinds: dict[object, Helpful], stand_in: StandIn, elsewhere: Sequence[QueuedPodInfo]) -> None:
+        """Add members of further kinds, which any plugin that judges nodes may keep from better ones."""
+        framework = self._one.decider_of(stand_in.pod_info)
+        plugins = {*framework.pre_filters, *framework.filters, NAME}
+        most = len(kinds) + MOST_KINDS
+        for queued in elsewhere:
+            kind = self.planner.kind_of(queued)
+            if kind not in kinds:
+                kinds[kind] = Helpful(queued, plugins)
+            if len(kinds) == most:
+                break
 
 
 def _cycle_of(placed: Placed, started: float) -> BindingCycle:

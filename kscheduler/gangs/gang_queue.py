@@ -13,7 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from kscheduler.api.objects import Pod
 from kscheduler.errors import InternalError
@@ -22,8 +22,9 @@ from kscheduler.framework.status import Status
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.queued_groups import Incoming, QueuedGroups
 from kscheduler.gangs.registry import Registry
-from kscheduler.gangs.stand_in import GangBackoff, StandIn, face_of, is_face
+from kscheduler.gangs.stand_in import FurtherFace, GangBackoff, StandIn, face_of, is_face
 from kscheduler.gangs.tracked_gang import Stage, TrackedGang
+from kscheduler.gangs.unschedulable_gangs import UnschedulableGangs
 from kscheduler.queue.active_queue import ActiveQueue, LessKey
 from kscheduler.queue.backoff_queue import BackoffQueue
 from kscheduler.queue.pod_info import NO_BACKOFF, NOBODY, PLAIN, Lane, Pool, QueuedPodInfo
@@ -35,6 +36,14 @@ NOTHING_CAME = Incoming(0, 0)
 _METRIC_POOLS = {Pool.PARKED: Pool.GATED, Pool.ERROR_BACKOFF: Pool.BACKOFF}
 
 
+class Helpful(NamedTuple):
+    """Of which plugins an event may help a gang by this member of it: those that rejected it, or might have."""
+
+    member: QueuedPodInfo
+    plugins: Set[str]
+    pending_plugins: Set[str] = NOBODY
+
+
 class Outcome(enum.Enum):
     """How a gang's attempt ended."""
 
@@ -44,6 +53,8 @@ class Outcome(enum.Enum):
 
 
 class GangQueue(SchedulingQueue):
+    unschedulable_type = UnschedulableGangs
+
     def __init__(
         self,
         less_key: LessKey,
@@ -148,7 +159,13 @@ class GangQueue(SchedulingQueue):
         if stand_in is not None:
             if stand_in.members:
                 self._raise_priority(stand_in, stand_in.pod_info)
-            self._settle(stand_in, self._added_by_update, self._at(now))
+            has_changed = self._gang_rules.retries_changed and self._asks_for_less(stand_in)
+            self._settle(stand_in, self._added_by_update, self._at(now), has_changed=has_changed)
+
+    def _asks_for_less(self, stand_in: StandIn) -> bool:
+        """Return True if a gang may ask for less than in its last attempt: of another object, or of fewer pods."""
+        tracked = self._registry.get(stand_in.gang_key)
+        return tracked is not None and (tracked.gang is not stand_in.tried_as or tracked.missing < stand_in.missing)
 
     def _regroup(self, tracked: TrackedGang) -> None:
         """Let the entries hold the members of a gang, and of all below it, that are theirs now."""
@@ -200,6 +217,8 @@ class GangQueue(SchedulingQueue):
 
     def _open(self, stand_in: StandIn) -> None:
         """Mark the members of a popped gang as in flight, in the order in which they are to be tried."""
+        tracked = self._registry.get(stand_in.gang_key)
+        stand_in.tried_as = None if tracked is None else tracked.gang
         in_order = sorted(stand_in.members.values(), key=_order_of_members)
         stand_in.flying, stand_in.members = {qpi.pod_info.uid: qpi for qpi in in_order}, {}
         for uid, qpi in stand_in.flying.items():
@@ -300,11 +319,12 @@ class GangQueue(SchedulingQueue):
         plugins: Set[str] = NOBODY,
         pending_plugins: Set[str] = NOBODY,
         failed: QueuedPodInfo | None = None,
+        others: Iterable[Helpful] = (),
     ) -> Pool:
         """Take back a gang in flight after all its members were assumed, ended (`done`) or returned by themselves.
 
-        `plugins` rejected the member `failed`; an event that one of them registered may help the gang. Returns the
-        gang's new pool; GONE if no member waits.
+        `plugins` rejected the member `failed`; an event that one of them registered may help the gang, and so may one
+        that helps members of other kinds (`others`). Returns the gang's new pool; GONE if no member waits.
         """
         now = self._at(now)
         self._rescue(stand_in, now)
@@ -314,13 +334,40 @@ class GangQueue(SchedulingQueue):
             self._in_flight.end(stand_in.uid)
             self._dismiss(stand_in)
             return Pool.GONE
+        looks_like = failed.pod_info if failed is not None and failed.uid in stand_in.members else None
+        self._refresh_face(stand_in, looks_like)
+        stand_in.further_faces = self._further_faces(stand_in, others) if self._gang_rules.waits_for_events else ()
+        tracked = self._registry.get(stand_in.gang_key)
+        stand_in.missing = 0 if tracked is None else tracked.missing
         strategy = self._account(stand_in, outcome, now, plugins, pending_plugins, has_returned=has_returned)
         self._in_flight.end(stand_in.uid)
         stand_in.pool = Pool.GONE
-        looks_like = failed.pod_info if failed is not None and failed.uid in stand_in.members else None
-        self._refresh_face(stand_in, looks_like)
         self._settle(stand_in, SCHEDULE_ATTEMPT_FAILURE, now, strategy=strategy)
         return stand_in.pool
+
+    def _further_faces(self, stand_in: StandIn, others: Iterable[Helpful]) -> tuple[FurtherFace, ...]:
+        waiting = (
+            each for each in others if each.member.uid in stand_in.members and (each.plugins or each.pending_plugins)
+        )
+        return tuple(
+            FurtherFace(
+                self._face(stand_in.gang_key, stand_in.pod_info.priority, each.member.pod_info, number),
+                stand_in.timestamp,
+                unschedulable_plugins=frozenset(each.plugins),
+                pending_plugins=frozenset(each.pending_plugins),
+                stand_in=stand_in,
+            )
+            for number, each in enumerate(waiting, 1)
+        )
+
+    def _strategy_after_flight(self, qpi: QueuedPodInfo) -> Strategy:
+        strategy = super()._strategy_after_flight(qpi)
+        if type(qpi) is not StandIn or not qpi.further_faces or strategy is not Strategy.SKIP:
+            return strategy
+        flying = self._in_flight.get(qpi.uid)
+        events = () if flying is None else self._in_flight.missed(flying)
+        decided = (self._rules.decide(face, event) for event in events for face in qpi.further_faces)
+        return max(decided, default=strategy)
 
     def _rescue(self, stand_in: StandIn, now: float) -> None:
         """Requeue members of which the attempt was not ended, because of a bug."""
@@ -374,6 +421,9 @@ class GangQueue(SchedulingQueue):
         """Replace members that their gang holds by the gang's entry in the queue."""
         holders = self._holders
         return dict.fromkeys(holders[uid].uid if uid in holders else uid for uid in uids)
+
+    def _move(self, qpi: QueuedPodInfo, strategy: Strategy, label: str, now: float) -> bool:
+        return super()._move(qpi.stand_in if type(qpi) is FurtherFace else qpi, strategy, label, now)
 
     # --- placing -------------------------------------------------------------------------------------------------
 
@@ -516,7 +566,10 @@ class GangQueue(SchedulingQueue):
         own = None if tracked is None or tracked.gang is None else tracked.gang.priority
         if own is None:
             own = member.priority if priority is None else max(priority, member.priority)
-        return face_of(key, own, member, sums_resizes_apart=self.release.sums_resizes_apart)
+        return self._face(key, own, member)
+
+    def _face(self, key: GangKey, priority: int, member: PodInfo, number: int = 0) -> PodInfo:
+        return face_of(key, priority, member, sums_resizes_apart=self.release.sums_resizes_apart, number=number)
 
     def _raise_priority(self, stand_in: StandIn, member: PodInfo) -> None:
         """Give a gang without a priority of its own that of its most important member."""

@@ -179,7 +179,12 @@ class MemberwiseCycle(GangCycle):
         return Ended(Outcome.REJECTED, group.message, waits=waits)
 
     def _return(
-        self, stand_in: StandIn, outcome: Outcome, failed: Sequence[Failed], rejecting: Set[str] = NOBODY
+        self,
+        stand_in: StandIn,
+        outcome: Outcome,
+        failed: Sequence[Failed],
+        rejecting: Set[str] = NOBODY,
+        elsewhere: Sequence[QueuedPodInfo] = (),
     ) -> None:
         """Return the group, to wait for what may help any member that failed."""
         diagnoses = [each.rejection.diagnosis for each in failed]

@@ -185,14 +185,18 @@ class Planner:
         """Return one of each kind of equal members, with their number; None in its place for those of further kinds."""
         kinds: dict[object, list[QueuedPodInfo]] = {}
         for queued in members:
-            pod = queued.pod_info
-            if pod.signature is None and self._lane is not None:
-                self._lane.sign(pod)
-            kinds.setdefault(pod.uid if pod.signature is None else pod.signature, []).append(queued)
+            kinds.setdefault(self.kind_of(queued), []).append(queued)
         largest = sorted(kinds.values(), key=len, reverse=True)
         counted: list[tuple[QueuedPodInfo | None, int]] = [(equal[0], len(equal)) for equal in largest[:MOST_KINDS]]
         others = sum(map(len, largest[MOST_KINDS:]))
         return [*counted, (None, others)] if others else counted
+
+    def kind_of(self, queued: QueuedPodInfo) -> object:
+        """Return what equal members have in common."""
+        pod = queued.pod_info
+        if pod.signature is None and self._lane is not None:
+            self._lane.sign(pod)
+        return pod.uid if pod.signature is None else pod.signature
 
     def most_that_fit(self, members: Sequence[QueuedPodInfo], within: Confinement) -> int:
         """Return how many members there is room for within some nodes, at most; all of a kind that is not known."""

@@ -25,6 +25,7 @@ class GangRules:
     keeps_age: bool  # gangs of a priority are tried in the order in which they came; else by their last attempts
     mends: bool  # a gang of which fewer than the minimum are placed comes before others of its priority
     waits_for_events: bool  # a rejected gang waits for an event that may help it; else for its backoff only
+    retries_changed: bool  # a rejected gang is tried again when its object changes, or it lacks fewer members
     grows_backoff: bool  # the longest backoff is multiplied with the square root of the number of members
     retries_rest_at_once: bool  # after some members were placed, the others are tried again at once
     # --- placing ---
@@ -45,6 +46,7 @@ UPSTREAM_1_36 = GangRules(
     keeps_age=False,
     mends=False,
     waits_for_events=True,
+    retries_changed=False,
     grows_backoff=False,
     retries_rest_at_once=False,
     heeds_topology=False,  # unless its gate is on
@@ -59,6 +61,7 @@ UPSTREAM_1_37 = GangRules(
     keeps_age=False,
     mends=False,
     waits_for_events=False,
+    retries_changed=False,
     grows_backoff=True,
     retries_rest_at_once=True,
     heeds_topology=False,  # unless its gate is on
@@ -73,6 +76,7 @@ WHOLE = GangRules(  # ours
     keeps_age=True,
     mends=True,
     waits_for_events=True,
+    retries_changed=True,
     grows_backoff=False,
     retries_rest_at_once=False,
     heeds_topology=True,

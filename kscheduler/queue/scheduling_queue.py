@@ -81,6 +81,8 @@ class FirstPods(NamedTuple):
 
 
 class SchedulingQueue:
+    unschedulable_type: type[UnschedulablePods] = UnschedulablePods
+
     def __init__(
         self,
         less_key: LessKey,
@@ -121,7 +123,7 @@ class SchedulingQueue:
         self.uids = self._pods.keys()  # of these pods, as a view
         self._active = make_active(less_key, tickets)
         self._backoff = BackoffQueue(less_key, tickets)
-        self._unschedulable = UnschedulablePods(self._rules)
+        self._unschedulable = self.unschedulable_type(self._rules)
         self._waker = Waker(self._unschedulable, self._rules, self._move, clock, piece_steps)
         self._in_flight = InFlightPods()
         # (when it is to come back, its attempts before, pod), also of pods that have come back before that

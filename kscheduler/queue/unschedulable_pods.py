@@ -41,6 +41,10 @@ class UnschedulablePods:
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         return chain(self.rejected.values(), self.gated.values())
 
+    def listeners(self) -> Collection[QueuedPodInfo]:
+        """Return the entries that events requeue: the rejected pods, without gated ones."""
+        return list(self.rejected.values())
+
     @property
     def now(self) -> int:
         """Return the sequence number for an event that occurs now; pods with a higher `waits_since` ignore it."""
@@ -190,7 +194,7 @@ class UnschedulablePods:
         assert by_gate == {(self._gate_of(qpi), qpi.uid) for qpi in ungrouped}, "gates and pods differ"
         assert all(self._by_gate.values()), "a gate that holds no pod has an index"
         assert all(self.gated_from <= qpi.waits_from for qpi in self.gated.values()), "a gated pod waits longer"
-        self._check_groups(self._groups, self.rejected.values())
+        self._check_groups(self._groups, self.listeners())
         grouped = [qpi for qpi in self.gated.values() if self._groups_for(qpi) is not None]
         self._check_groups(self._gated_groups, grouped)
         for qpi in self:

@@ -264,7 +264,7 @@ class Waker:
     def _each(
         self, decide: Callable[[QueuedPodInfo], Strategy], *, only_timed_gates: bool = False
     ) -> Iterator[Found | None]:
-        for qpi in list(self._pods.rejected.values()):
+        for qpi in self._pods.listeners():
             yield qpi, decide(qpi)
         for qpi in list(self._timed_gated() if only_timed_gates else self._pods.gated.values()):
             yield qpi, decide(qpi)

@@ -2,7 +2,8 @@
 
 Pods of gangs and ordinary ones come, change their gang or gates, are bound, fail to be bound, and go, also while their
 gang is in flight; objects come, change and go. After each step the queue's own check must hold, and a plain list of
-pods must agree with it. At the end everything that can be tried is.
+pods must agree with it. An event wakes each gang that it may help by any of its pods. At the end everything that can be
+tried is.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import pytest
 from hypothesis import given, settings
 
 from kscheduler.config.releases import RELEASE_1_37
-from kscheduler.framework.events import ASSIGNED_POD_DELETE, NODE_ADD
+from kscheduler.framework.events import ASSIGNED_POD_DELETE, NODE_ADD, ClusterEvent
 from kscheduler.framework.status import unresolvable
-from kscheduler.gangs.gang_queue import GangQueue, Outcome
+from kscheduler.gangs.gang_queue import GangQueue, Helpful, Outcome
 from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.rules import UPSTREAM_1_36, UPSTREAM_1_37, WHOLE, GangRules
 from kscheduler.gangs.stand_in import StandIn
@@ -26,9 +27,14 @@ from kscheduler.queue.pod_info import Pool, QueuedPodInfo
 from kscheduler.queue.requeue import ANY_PROFILE
 from kscheduler.snapshot.pod_info import PodInfo
 from tests.gangs.builders import DOORS, gang, key_of, pod
-from tests.queue.harness import AFFINITY, FIT, REGISTERED, by_priority, scheduling_gates
+from tests.queue.harness import AFFINITY, FIT, NODE_LABEL, REGISTERED, by_priority, scheduling_gates
 
 STEPS = 60
+WOKEN_BY = {
+    NODE_ADD: FIT | AFFINITY,
+    ASSIGNED_POD_DELETE: FIT,
+    NODE_LABEL: AFFINITY,
+}  # event -> those that registered it
 BUSY = unresolvable("busy").of("NodeResourcesFit")
 GANGS = ["red", "blue"]
 MAYBE_A_GANG = ["", *GANGS, *GANGS]
@@ -160,7 +166,8 @@ class Interleaving:
         for qpi in members:
             self.end(qpi, may_be_assumed=outcome is Outcome.PLACED)
         plugins = frozenset() if outcome is Outcome.FAULT else FIT
-        self.queue.return_gang(stand_in, outcome, self.now, plugins, failed=members[0])
+        others = [Helpful(qpi, self.rng.choice([FIT, AFFINITY, frozenset()])) for qpi in members[1:]]
+        self.queue.return_gang(stand_in, outcome, self.now, plugins, failed=members[0], others=others)
 
     def end(self, qpi: QueuedPodInfo, *, may_be_assumed: bool) -> None:
         if may_be_assumed and qpi.uid in self.waiting and self.is_so(0.5):
@@ -190,8 +197,22 @@ class Interleaving:
     # --- time and events ---
 
     def happen(self) -> None:
-        event = self.rng.choice([NODE_ADD, ASSIGNED_POD_DELETE])
+        event = self.rng.choice([NODE_ADD, ASSIGNED_POD_DELETE, NODE_LABEL])
+        concerned = self.concerned(event)
         self.queue.move_all_to_active_or_backoff(event, None, None, self.now)
+        while self.queue.is_waking:
+            self.queue.flush(self.now)
+        asleep = [each.key for each in concerned if each.pool is Pool.UNSCHEDULABLE]
+        assert not asleep or (self.is_gated and event is ASSIGNED_POD_DELETE), f"{event} woke {asleep} not"
+
+    def concerned(self, event: ClusterEvent) -> list[StandIn]:
+        """The rejected gangs of which a plugin registered the event that may have rejected one of their pods."""
+        stand_ins = (self.queue.stand_in(key_of(name)) for name in GANGS)
+        rejected = [each for each in stand_ins if each is not None and each.pool is Pool.UNSCHEDULABLE]
+        return [each for each in rejected if self.plugins_of(each) & WOKEN_BY[event]]
+
+    def plugins_of(self, stand_in: StandIn) -> frozenset[str]:
+        return stand_in.unschedulable_plugins.union(*(face.unschedulable_plugins for face in stand_in.further_faces))
 
     def activate(self) -> None:
         if self.waiting:

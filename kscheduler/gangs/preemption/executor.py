@@ -83,7 +83,7 @@ class GangExecutor(Executor):
     def waits_for_others(self, gang: PodInfo) -> bool:
         """Return True if victims of the gang's latest preemption are still on nodes, though not longer than they may.
 
-        O(1) on average.
+        The gang is tried then, since perhaps no event comes any more. O(1) on average.
         """
         awaited = self._awaited.get(gang.uid)
         if awaited is None:
@@ -92,6 +92,7 @@ class GangExecutor(Executor):
         while is_due and awaited.victims and self._has_left(awaited.victims[-1]):
             awaited.victims.pop()
         if is_due and awaited.victims:
+            self._handle.retry(gang, awaited.until - self._evictions.wall())
             return True
         del self._awaited[gang.uid]
         return False
