@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable
 
 from kscheduler.api.objects import Pod
+from kscheduler.quotas.stays import Stays
 
 SETTLE_S = 10.0  # from the end of the last pod that moves until the pods in place of all should have their nodes
 LOOK_S = 1.0  # between two looks at pods that have not ended yet
@@ -22,6 +23,7 @@ class Moves:
     def __init__(self, most: int = 0) -> None:
         """`most`: so many pods may move for one that waits; 0: nobody is moved."""
         self.most = most
+        self.stays = Stays()
         self._leaving: dict[str, Pod] = {}  # by uid
         self._began = 0.0
         self._ended = -math.inf  # when the last of them was seen to have gone

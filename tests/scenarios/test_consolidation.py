@@ -6,11 +6,12 @@ import random
 from collections import Counter
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kscheduler.config.load import parse_config
-from kscheduler.framework.plugins.queues.consolidation import STAY_S
+from kscheduler.quotas.stays import MOST_STAY_S, STAY_S
 from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.testing import PodBuilder, make_pod
 from tests.scenarios.controllers import Controllers
@@ -63,6 +64,26 @@ async def test_a_pod_that_fits_on_no_node_gets_one_and_the_other_gets_another() 
 
 
 @in_virtual_time
+async def test_another_pod_may_take_the_place_meanwhile_and_then_the_one_that_moved_waits_and_nobody_else_moves() -> (
+    None
+):
+    async with world() as here:
+        controllers = await fragment(here)
+        await here.sleep(STAY_S)
+        here.add_pod(pod("p", "4"))
+        await here.until(lambda: any(each.metadata.deletion_timestamp for each in here.cluster.pods.values()))
+        here.add_pod(pod("quick", "2"))
+        await here.until(lambda: bool(here.node_of("quick")))
+        await here.until(lambda: bool(here.node_of("p")))
+        await here.sleep(4 * STAY_S)
+        assert controllers.created == 1
+        (waiting,) = here.pending()
+        assert waiting.metadata.name.split(".")[0] in ("x", "y")
+        here.cluster.delete_pod("default/quick")
+        await here.until(lambda: controllers.created == 2 and len(here.pending()) == 1)
+
+
+@in_virtual_time
 async def test_pods_that_have_just_come_stay_until_they_are_old_enough() -> None:
     async with world() as here:
         controllers = await fragment(here)
@@ -72,6 +93,34 @@ async def test_pods_that_have_just_come_stay_until_they_are_old_enough() -> None
         assert not controllers.created
         await here.until(here.all_bound)
         await here.until(lambda: controllers.created == 1 and here.all_bound())
+
+
+@pytest.mark.slow
+@in_virtual_time
+async def test_a_pod_that_is_moved_for_one_short_pod_after_the_other_stays_longer_each_time() -> None:
+    async with world() as here:
+        here.cluster.create_object(queue("a", "", "unlimited"))
+        here.run_kubelets()
+        controllers = Controllers(here)
+        controllers.run()
+        await here.sleep(1.0)
+        for name in ("n1", "n2"):
+            here.add_node(name, cpu="4")
+            bare = make_pod(f"on-{name}").req(cpu="2").label(LABEL, "a")
+            here.add_pod(bare.node_selector(**{"kubernetes.io/hostname": name}))
+        here.add_pod(pod("x"))
+        await here.until(here.all_bound)
+        for _ in range(3 * 60 * 3):  # three hours
+            # The small one goes where most room is, so that one of two cpu has the other one moved, wherever that is.
+            here.add_pod(make_pod("small").req(cpu="1").label(LABEL, "a").grace_period(0))
+            await here.sleep(1.0)
+            here.add_pod(make_pod("large").req(cpu="2").label(LABEL, "a").grace_period(0))
+            await here.sleep(14.0)
+            here.cluster.delete_pod("default/small")
+            here.cluster.delete_pod("default/large")
+            await here.sleep(5.0)
+        # After 5, 15, 35, 75 and 135 minutes.
+        assert 3 <= controllers.created <= 5
 
 
 @in_virtual_time
@@ -184,8 +233,9 @@ async def carry_out(plan: Plan) -> None:
         await here.sleep(2 * STAY_S)
         for number, (cpu, priority) in enumerate(plan.waiting):
             here.add_pod(pod(f"p{number}", str(cpu), priority=priority))
-        # A pod that was moved stays for five minutes before it moves again; each move makes room for one more pod.
-        await here.sleep((len(plan.pods) + 4 * len(plan.waiting)) * 2 * STAY_S)
+        # A pod that was moved stays for ten minutes before it moves again, then for 20, and so on up to an hour; each
+        # move makes room for one more pod.
+        await here.sleep((len(plan.pods) + 4 * len(plan.waiting)) * 2 * STAY_S + 2 * MOST_STAY_S)
         before = controllers.created
         await here.sleep(4 * STAY_S)
         assert controllers.created == before, f"{controllers.created} pods were evicted, and it goes on"

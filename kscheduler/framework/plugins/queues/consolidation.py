@@ -4,9 +4,10 @@ KAI-Scheduler calls it consolidation. Pods are evicted only if each of them woul
 plan: nobody loses anything but the time to start again. So only pods move that a controller creates again, and that are
 preemptible, as the waiting pod must be; to whom they belong does not matter. The waiting pod is nominated to the node.
 
-Nothing is moved back and forth: a pod younger than STAY_S stays, which pods are that have just been moved, and as long
-as moved pods are on their way (`quotas.moves`) no others are. What bounds the cost of a search are the constants below;
-after one in vain none begins for some time (`Pace`).
+Nothing is moved back and forth: a pod younger than five minutes stays, which pods are that have just been moved, and
+longer each time that it is moved (`quotas.stays`); and as long as moved pods are on their way (`quotas.moves`) no
+others are. The new places are not kept: another pod may take one, and then the one that moved waits. What bounds the
+cost of a search are the constants below; after one in vain none begins for some time (`Pace`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
-from kscheduler.api.objects import Pod
+from kscheduler.api.objects import OwnerReference, Pod
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle, ProfileHandle
 from kscheduler.framework.plugins.queues.new_places import NewPlaces, Place
@@ -32,7 +33,6 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
 
-STAY_S = 300.0  # the age below which a pod is not moved
 MOST_LOOKED_AT = 64  # nodes whose pods are looked at: those that lack least
 MOST_TRIED = 16  # of them with dry runs
 MOST_TRIALS = 500  # of pods that move, on other nodes
@@ -76,6 +76,8 @@ class Consolidation:
         findings = search.findings
         if candidate is not None:
             self._moves.begin((victim.pod for victim in candidate.victims), now)
+            for victim in candidate.victims:
+                self._moves.stays.moved(_controller_of(victim.pod), created_s(victim), now)
             findings.add(candidate.node_name, candidate)
         else:
             self._pace.was_in_vain(now, search.cost_s)
@@ -191,8 +193,10 @@ class _Search:
             return False
         if split([other], self._handle.budgets, stops_at_overdrawn=False)[0] or not self._places.has_any(other, node):
             return False
-        left = created_s(other) + STAY_S - self._now
-        if 0.0 < left <= STAY_S:
+        created = created_s(other)
+        stay_s = queues.moves.stays.stay_s(_controller_of(pod), created)
+        left = created + stay_s - self._now
+        if 0.0 < left <= stay_s:
             self.wait_s = left if self.wait_s is None else min(self.wait_s, left)
             return False
         return True
@@ -294,5 +298,15 @@ def _all(nodes: Sequence[NodeInfo], status: Status) -> Findings:
 
 def _is_made_again(pod: Pod) -> bool:
     """Return True if a controller creates the pod again when it is gone, wherever it then fits."""
-    owner = next((each for each in pod.metadata.owner_references or () if each.controller), None)
+    owner = _owner_of(pod)
     return owner is not None and owner.kind not in TIED_TO_NODES
+
+
+def _controller_of(pod: Pod) -> str:
+    """Return the uid of the pod's controller; "" if it has none."""
+    owner = _owner_of(pod)
+    return "" if owner is None else owner.uid
+
+
+def _owner_of(pod: Pod) -> OwnerReference | None:
+    return next((each for each in pod.metadata.owner_references or () if each.controller), None)

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from kscheduler.api.objects import PersistentVolumeClaimVolumeSource, Volume
-from kscheduler.framework.plugins.queues.consolidation import STAY_S
 from kscheduler.framework.plugins.queues.plugin import Queues
 from kscheduler.framework.preemption.victim_groups import DryRun
 from kscheduler.quotas.moves import SETTLE_S
+from kscheduler.quotas.stays import STAY_S
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod
