@@ -47,6 +47,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 # A plugin at one of these can make a pod wait, and should register the events that may help it.
 REJECTING_POINTS = ("preEnqueue", "preFilter", "filter", "reserve", "permit")
+MAX_SPECS = 1_024  # of which a profile knows that plugins have no work after the decision
 MAX_PERMIT_WAIT_S = 15 * 60.0  # kube-scheduler's cap on a Permit plugin's timeout
 
 
@@ -117,6 +118,8 @@ class Framework:
         # Is the first Bind plugin one whose binding the scheduler may write without calling it?
         self.binds_by_default = bool(self._bind) and isinstance(self._bind[0], DirectBindPlugin)
         self._may_only_bind = self.binds_by_default and all(plugin.name in selective for plugin in after)
+        # id of a spec -> this spec, so that the id means no other, of pods in which `_selective` need not be asked.
+        self._specs_that_only_bind: dict[int, PodSpec] = {}
         self._handing_over = [plugin for plugin in at("preFilter") if isinstance(plugin, HandingOverPlugin)]
         self.pre_filters = tuple(plugin.name for plugin in at("preFilter"))
         self.filters = tuple(plugin.name for plugin in at("filter"))
@@ -318,9 +321,20 @@ class Framework:
         """Return True if, once the pod is assumed, plugins have nothing left to do but to write the default binding."""
         if not self._may_only_bind:
             return False
-        for concerns, fields in self._selective:  # noqa: SIM110 (asked for each pod: a generator would be a call more)
-            if (fields is None or any(fields(pod))) and concerns(pod):
-                return False
+        spec, known = pod.pod.spec, self._specs_that_only_bind
+        if known.get(id(spec)) is spec:
+            return True
+        is_asked = False
+        for concerns, fields in self._selective:
+            if fields is None or any(fields(pod)):
+                if concerns(pod):
+                    return False
+                is_asked = True
+        # What a plugin has answered may depend on the cluster; which fields are empty follows from the spec.
+        if not is_asked:
+            if len(known) >= MAX_SPECS:
+                known.clear()
+            known[id(spec)] = spec
         return True
 
     async def run_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:

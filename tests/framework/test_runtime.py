@@ -10,7 +10,7 @@ from msgspec import structs
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import Action, ClusterEvent, EventResource
-from kscheduler.framework.runtime import MAX_PERMIT_WAIT_S
+from kscheduler.framework.runtime import MAX_PERMIT_WAIT_S, MAX_SPECS
 from kscheduler.framework.status import SKIP, Code, Status, unschedulable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_pod
@@ -278,6 +278,42 @@ class OfStorage(Reported):
 
     def concerns(self, pod: PodInfo) -> bool:
         return pod.uses_storage
+
+
+class Binds(Reported):
+    """A Bind plugin that writes the default binding."""
+
+    writes_default_binding = True
+
+
+class OfWantedStorage(OfStorage):
+    """Has work for the same pod at one time, and at another not."""
+
+    wanted = False
+
+    def concerns(self, pod: PodInfo) -> bool:
+        self._asked.append(self.name)
+        return self.wanted
+
+
+def test_pods_of_one_spec_are_asked_about_again_only_if_some_plugin_has_to_say_whether_they_concern_it() -> None:
+    asked: list[str] = []
+    storage = OfWantedStorage("storage", None, asked)
+    made = Bench({"reserve": [storage], "bind": [Binds("binds", None, [])]}).framework
+    with_volume = PodInfo(with_claims(make_pod("v"), "claim").obj())
+    assert [made.only_binds(POD), made.only_binds(POD), asked] == [True, True, []]
+    assert [made.only_binds(with_volume), asked] == [True, ["storage"]]
+    storage.wanted = True
+    assert [made.only_binds(with_volume), made.only_binds(POD), asked] == [False, True, ["storage"] * 2]
+    storage.wanted = False
+    assert [made.only_binds(with_volume), asked] == [True, ["storage"] * 3]
+
+
+def test_more_specs_than_are_remembered_are_still_told_apart() -> None:
+    made = Bench({"reserve": [OfStorage("storage", None, [])], "bind": [Binds("binds", None, [])]}).framework
+    for number in range(MAX_SPECS + 2):  # an object's id may be that of a spec which is gone
+        assert made.only_binds(PodInfo(make_pod(f"p{number}").obj()))
+        assert not made.only_binds(PodInfo(with_claims(make_pod(f"v{number}"), "claim").obj()))
 
 
 async def test_a_plugin_that_a_pod_cannot_concern_is_not_asked_to_reserve_or_to_prepare_the_binding() -> None:
