@@ -23,7 +23,8 @@ cdef enum:
     FREE = 2  # allocatable less requested
     USED = 3  # requested
     SCORED = 4  # requested as scoring counts it
-    FIELDS = 5
+    TAKEN = 5  # requested, as a fraction of allocatable, 1 at most
+    FIELDS = 6
 
 
 cdef struct DemandC:
@@ -34,11 +35,11 @@ cdef struct DemandC:
     TermC* fit
     Py_ssize_t fit_count
     score_t fit_weight
-    score_t line[101]  # for RATIO
     TermC* balanced
     Py_ssize_t balanced_count
     score_t balanced_weight
     bint is_small  # every amount is
+    score_t line[101]  # for RATIO; the last, since it is long and read for few classes
 
 
 cdef struct ChunkC:

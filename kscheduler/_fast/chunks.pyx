@@ -31,14 +31,14 @@ cdef bint fill_resource(
     cdef uint64_t large = 0
     _convert(
         numbers + HAS * stride, numbers + PRESENT * stride, numbers + FREE * stride, numbers + USED * stride,
-        numbers + SCORED * stride, allocatable, used, scored, count, &large,
+        numbers + SCORED * stride, numbers + TAKEN * stride, allocatable, used, scored, count, &large,
     )
     return large == 0
 
 
 @cython.overflowcheck(False)
 cdef cloned _convert(
-    out_doubles has, out_doubles present, out_doubles free, out_doubles asked, out_doubles counted,
+    out_doubles has, out_doubles present, out_doubles free, out_doubles asked, out_doubles counted, out_doubles taken,
     in_longs allocatable, in_longs used, in_longs scored, Py_ssize_t count, out_bits large,
 ) noexcept nogil:
     cdef Py_ssize_t i
@@ -48,11 +48,13 @@ cdef cloned _convert(
         wide |= (<uint64_t>allocatable[i] + half) | (<uint64_t>used[i] + half) | (<uint64_t>scored[i] + half)
         whole = as_double(allocatable[i])
         part = as_double(used[i])
-        has[i] = whole if whole > 1.0 else 1.0  # amounts are integers: what is not above 1 is 1, or is not there
         present[i] = 1.0 if whole > 0.0 else 0.0
         free[i] = whole - part
+        whole = whole if whole > 1.0 else 1.0  # amounts are integers: what is not above 1 is 1, or is not there
+        has[i] = whole
         asked[i] = part
         counted[i] = as_double(scored[i])
+        taken[i] = (part if part < whole else whole) / whole
     large[0] = wide >> (SMALL_BITS + 1)
 
 
@@ -242,9 +244,11 @@ cdef int _balanced(
     elif demand.balanced_count == 2:
         _balanced_pair(
             score,
-            _field(chunk, one.resource, HAS), _field(chunk, one.resource, PRESENT), _field(chunk, one.resource, USED),
+            _field(chunk, one.resource, HAS), _field(chunk, one.resource, PRESENT),
+            _field(chunk, one.resource, USED), _field(chunk, one.resource, TAKEN),
             _field(chunk, other.resource, HAS), _field(chunk, other.resource, PRESENT),
-            _field(chunk, other.resource, USED), <double>one.amount, <double>other.amount, weight, count,
+            _field(chunk, other.resource, USED), _field(chunk, other.resource, TAKEN),
+            <double>one.amount, <double>other.amount, weight, count,
         )
     else:
         _balanced_many(demand, chunk, score, work, present, count)
@@ -259,8 +263,8 @@ cdef cloned _add_neutral(out_doubles score, double weight, Py_ssize_t count) noe
 
 cdef cloned _balanced_pair(
     out_doubles score,
-    in_doubles has, in_doubles present, in_doubles used,
-    in_doubles other_has, in_doubles other_present, in_doubles other_used,
+    in_doubles has, in_doubles present, in_doubles used, in_doubles taken_before,
+    in_doubles other_has, in_doubles other_present, in_doubles other_used, in_doubles other_before,
     double amount, double other_amount, double weight, Py_ssize_t count,
 ) noexcept nogil:
     """Add the balance of two resources, the default: the deviation is half their difference, 0 if one is missing."""
@@ -268,9 +272,7 @@ cdef cloned _balanced_pair(
     cdef double before, after, both, taken, other
     for i in range(count):
         both = present[i] * other_present[i]
-        taken = used[i] if used[i] < has[i] else has[i]
-        other = other_used[i] if other_used[i] < other_has[i] else other_has[i]
-        before = fabs((taken / has[i] - other / other_has[i]) / 2.0) * both
+        before = fabs((taken_before[i] - other_before[i]) / 2.0) * both
         taken = used[i] + amount
         taken = taken if taken < has[i] else has[i]
         other = other_used[i] + other_amount

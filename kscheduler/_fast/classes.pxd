@@ -52,8 +52,7 @@ cdef struct RuledC:
 
 
 cdef struct ClassC:
-    # The pods of the class.
-    DemandC demand
+    # The pods of the class, beside `demand`.
     amount_t cpu  # request with scoring's defaults for containers without one
     amount_t memory  # likewise
     Py_ssize_t node_class_count
@@ -95,6 +94,8 @@ cdef struct ClassC:
     bint must_normalize
     Py_ssize_t bytes
     uint64_t last_used
+
+    DemandC demand  # what its pods ask for and how rows are scored for them; it ends with what is seldom read
 
 
 cdef class PodClass:
