@@ -19,8 +19,8 @@ from tests.scenarios.share_queues import CONFIG, LABEL, WITH_GANGS, queue
 from tests.support.world import World
 
 LEAVES = ("a", "b", "c", "d")
-# In rounds pods that were evicted come again. After so many at most nobody is evicted in the last ones. Pods of a gang
-# above its minimum may take room one by one, each when it was not tried for five minutes.
+# In rounds pods that were evicted come again. After so many at most nobody is evicted in the last ones. Who waits may
+# find somebody to evict when it was not tried for five minutes.
 ROUNDS, CALM_ROUNDS = 6, 2
 ROUNDS_WITH_GANGS, CALM_ROUNDS_WITH_GANGS = 60, 7
 ROUND_S = 60.0
