@@ -270,8 +270,9 @@ def _tls_of(
     """Return the TLS settings of a configuration, None for plain http. Raises ConfigError that names the field."""
     if not configuration.host.startswith("https:"):
         return None
-    followed = configuration.ssl_ca_cert if is_ca_a_file and configuration.verify_ssl else None
-    return RenewedContext.around(partial(_ssl_context, configuration, ca_field, certificate_field), followed or "")
+    authorities = configuration.ssl_ca_cert if is_ca_a_file and configuration.verify_ssl else None
+    followed = (authorities,) if authorities else ()
+    return RenewedContext.around(partial(_ssl_context, configuration, ca_field, certificate_field), *followed)
 
 
 def _ssl_context(configuration: Any, ca_field: str, certificate_field: str) -> ssl.SSLContext:

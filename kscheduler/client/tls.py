@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kscheduler.errors import ConfigError
 from kscheduler.input.input_files import check_regular
 
 log = logging.getLogger(__name__)
+
+_State = tuple[tuple[int, ...], ...]
 
 
 class _SSLObject(ssl.SSLObject):
@@ -60,15 +62,15 @@ class RenewedContext(ssl.SSLContext):
 
     _make: Callable[[], ssl.SSLContext]
     _inside: ssl.SSLContext
-    _followed = ""
-    _state: tuple[int, ...] = ()  # of the followed file when it was read
+    _followed: tuple[str, ...] = ()
+    _state: _State = ()  # of the followed files when they were read
 
     @classmethod
-    def around(cls, make: Callable[[], ssl.SSLContext], followed: str = "") -> RenewedContext:
+    def around(cls, make: Callable[[], ssl.SSLContext], *followed: str) -> RenewedContext:
         """Return a context around one that `make` returns. `make` raises ConfigError if a file cannot be used.
 
-        If `followed`, a file of authorities, is another one when a connection is opened, `make` is called again, as
-        kube-scheduler reads it again; a file that cannot be used leaves the authorities as they are.
+        If one of `followed`, which are files, has changed when a connection is opened, `make` is called again, as
+        kube-scheduler reads them again; files that cannot be used leave everything as it is.
         """
         state = _state_of(followed)
         inside = make()
@@ -88,20 +90,22 @@ class RenewedContext(ssl.SSLContext):
             self._follow(state)
         return self._inside.wrap_bio(incoming, outgoing, *args, **kwargs)
 
-    def _follow(self, state: tuple[int, ...]) -> None:
-        self._state = state  # one that cannot be used is reported once
+    def _follow(self, state: _State) -> None:
+        self._state = state  # what cannot be used is reported once
         try:
             self._inside = self._make()
         except ConfigError as error:
-            log.warning(
-                "changed certificate authorities cannot be used; those known are kept", extra={"err": str(error)}
-            )
+            log.warning("changed certificates cannot be used; those known are kept", extra={"err": str(error)})
         else:
-            log.info("certificate authorities have changed", extra={"file": self._followed})
+            log.info("certificates have changed", extra={"files": self._followed})
 
 
-def _state_of(path: str) -> tuple[int, ...]:
-    """Return a value that changes when the file is written or replaced; () if there is none."""
+def _state_of(paths: Iterable[str]) -> _State:
+    """Return a value that changes when one of the files is written or replaced, comes or goes."""
+    return tuple(_state_of_one(path) for path in paths)
+
+
+def _state_of_one(path: str) -> tuple[int, ...]:
     try:
         found = os.stat(path)
     except OSError:

@@ -10,12 +10,13 @@ import base64
 import binascii
 import ssl
 import tempfile
+from functools import partial
 from urllib.parse import SplitResult, urlsplit
 
 import aiohttp
 
 from kscheduler.client.bounded_body import read_bounded
-from kscheduler.client.tls import load_pair, trust_anybody, verifying_context
+from kscheduler.client.tls import RenewedContext, load_pair, trust_anybody, verifying_context
 from kscheduler.client.urls import address_of, basic_header, environment_proxy
 from kscheduler.config.types import Extender as ExtenderConfig
 from kscheduler.config.types import ExtenderTLSConfig
@@ -44,7 +45,7 @@ class Webhook:
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": login} if login else {})
         self._proxy = environment_proxy(self.url)
         uses_tls = parts.scheme == "https" or config.tls_config is not None
-        self.ssl_context = _ssl_context(config, path) if uses_tls else None
+        self.ssl_context = _followed_context(config, path) if uses_tls else None
         self._server_name = config.tls_config.server_name if config.tls_config else ""
         self._session: aiohttp.ClientSession | None = None
 
@@ -103,6 +104,16 @@ def answer_limit(question: bytes) -> int:
 
 
 # --- TLS ---------------------------------------------------------------------------------------------------------
+
+
+def _followed_context(config: ExtenderConfig, path: str) -> RenewedContext:
+    """Return the TLS context, for which files that have changed are read again: certificates are often renewed.
+
+    kube-scheduler reads the client certificate again, and the authorities only when it starts.
+    """
+    tls = config.tls_config or ExtenderTLSConfig()
+    files = (tls.ca_file, tls.cert_file, tls.key_file)
+    return RenewedContext.around(partial(_ssl_context, config, path), *filter(None, files))
 
 
 def _ssl_context(config: ExtenderConfig, path: str) -> ssl.SSLContext:

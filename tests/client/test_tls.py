@@ -95,7 +95,7 @@ async def test_an_authority_that_is_rotated_needs_no_restart_and_one_that_is_tak
         file.write_text("-----BEGIN CERTIFICATE-----\nhalf of it")
         assert await answers(credentials)
         assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [
-            "changed certificate authorities cannot be used; those known are kept"
+            "changed certificates cannot be used; those known are kept"
         ]
         file.unlink()
         assert await answers(credentials)

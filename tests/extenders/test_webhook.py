@@ -142,6 +142,34 @@ async def test_a_client_certificate_is_presented_from_files_and_from_the_configu
         assert await ask(url, enable_https=True, tls_config=from_data) == b"{}"
 
 
+async def test_certificates_that_are_renewed_in_their_files_need_no_restart(tmp_path: Path) -> None:
+    before, after = Authority("before"), Authority("after")
+    ca_file = tmp_path / "ca.crt"
+    ca_file.write_text(before.pem)
+    certificate, key = before.issue(tmp_path, "me")
+    names: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        names.append(writer.get_extra_info("peercert")["subject"][0][0][1])
+        await saying(whole(b"{}"))(reader, writer)
+
+    context = before.server_context(tmp_path)
+    context.load_verify_locations(cadata=after.pem)
+    files = ExtenderTLSConfig(ca_file=str(ca_file), cert_file=str(certificate), key_file=str(key))
+    async with server(serve, context) as url:
+        webhook = Webhook(Extender(url_prefix=SecretURL(url), enable_https=True, tls_config=files), "extenders[0]")
+        try:
+            await webhook.ask("filter", b"{}")
+            context.load_cert_chain(*after.issue(tmp_path, "server"))
+            ca_file.write_text(after.pem)
+            for old, new in zip((certificate, key), after.issue(tmp_path, "my successor"), strict=True):
+                old.write_bytes(new.read_bytes())
+            await webhook.ask("filter", b"{}")
+        finally:
+            await webhook.close()
+    assert names == ["me", "my successor"]
+
+
 async def test_without_an_authority_https_is_not_verified_only_where_it_was_enabled(tmp_path: Path) -> None:
     authority = Authority()
     certificate, key = authority.issue(tmp_path, "me")
