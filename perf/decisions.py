@@ -3,6 +3,7 @@
     python -m perf.decisions                              # 5,000 nodes, pods of one class, then of 150 classes mixed
     python -m perf.decisions --nodes 5000 100000 --shapes basic spread
     python -m perf.decisions --lanes compiled general     # pair kernels with plugin by plugin, in turn
+    python -m perf.decisions --virtual                    # to be counted, not timed: no clock ends a batch
 
 A class is pods with equal specs. All pods are queued when measuring starts. `decisions/s` is the rate of the scheduling
 loop alone: pop a pod from the queue, choose its node, assume it there, start its binding cycle. `placed/s` is the rate
@@ -31,7 +32,7 @@ import uvloop
 from msgspec.structs import replace
 
 from kscheduler.api.objects import LabelSelector, Pod, TopologySpreadConstraint
-from kscheduler.clock import SystemClock
+from kscheduler.clock import Clock, SystemClock
 from kscheduler.command.memory import Collections
 from kscheduler.config.load import default_config
 from kscheduler.config.types import SchedulerConfig
@@ -39,6 +40,7 @@ from kscheduler.observability.logs import QUIET, configure
 from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.cluster import Cluster
+from kscheduler.simulator.virtual_time import LoopClock, run_virtual
 from kscheduler.telemetry.source import MakeSource
 from kscheduler.testing import PodBuilder, make_node, make_pod
 
@@ -128,9 +130,15 @@ async def run(
     lane: str,
     config: SchedulerConfig | None = None,
     metric_source: MakeSource | None = None,
+    *,
+    virtual: bool = False,
 ) -> Result:
-    """`config`: of the scheduler, the default one if None; `metric_source` makes what it asks for live metrics."""
-    clock = SystemClock()
+    """`config`: of the scheduler, the default one if None; `metric_source` makes what it asks for live metrics.
+
+    `virtual`: the loop is in virtual time, so that the same is done however fast the machine is. In the result, lags
+    mean nothing then.
+    """
+    clock: Clock = LoopClock(asyncio.get_running_loop()) if virtual else SystemClock()
     cluster = Cluster(clock, seed=1, history_limit=10 * pods + 1000)
     for number in range(nodes):
         capacity = {"cpu": "32", "memory": "256Gi", "pods": "110"}
@@ -143,7 +151,7 @@ async def run(
         clock=clock,
         rng=random.Random(1),
         metrics=Metrics(),
-        stopwatch=time.perf_counter,
+        stopwatch=clock.now if virtual else time.perf_counter,
         options=Options(compiled_lane=lane == "compiled"),
         metric_source=metric_source,
     )
@@ -232,6 +240,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=["basic", "mixed"])
     parser.add_argument("--lanes", nargs="+", choices=("compiled", "general"), default=["compiled"])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--virtual", action="store_true", help="for counting: the same on a busy machine")
     parser.add_argument("--output", type=Path, help="write the results of all rounds as JSON")
     options = parser.parse_args(argv)
     configure(verbosity=QUIET)
@@ -243,7 +252,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             found: dict[str, list[Result]] = {lane: [] for lane in options.lanes}
             for _ in range(options.rounds):
                 for lane in options.lanes:
-                    found[lane].append(uvloop.run(run(shape, nodes, options.pods, lane)))
+                    going = run(shape, nodes, options.pods, lane, virtual=options.virtual)
+                    found[lane].append(run_virtual(going) if options.virtual else uvloop.run(going))
                     gc.unfreeze()
                     gc.collect()  # the cluster of this round, or the next one's memory would include it
                     gc.collect()

@@ -5,8 +5,9 @@
     make bench-counts
 
 `perf.decisions` runs twice for each shape, with few and with more pods; the difference of the counts, per pod, leaves
-out the start and the nodes. It includes the pod's creation, watch events, binding and Event. Two runs differ by less
-than one in a thousand; another CPython or processor gives other counts. Needs valgrind.
+out the start and the nodes. It includes the pod's creation, watch events, binding and Event. Time is virtual, so that
+two runs differ by less than one in a thousand, on a busy machine as well; another CPython or processor gives other
+counts. Needs valgrind.
 """
 
 from __future__ import annotations
@@ -55,9 +56,10 @@ def instructions(shape: str, pods: int) -> int:
     """Return how many instructions a run of `perf.decisions` takes. Raises RuntimeError if it fails."""
     tool = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
     run = [sys.executable, "-m", "perf.decisions", "--nodes", str(NODES), "--pods", str(pods), "--shapes", shape]
+    run += ["--rounds", "1", "--virtual"]
     # The same hashes, hence the same way through dicts, in each run.
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
-    done = subprocess.run([*tool, *run, "--rounds", "1"], capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run([*tool, *run], capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
         raise RuntimeError(f"perf.decisions under callgrind ended with {done.returncode}: {done.stderr[-500:]}")
     return collected(done.stderr)
