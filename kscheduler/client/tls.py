@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import logging
-import os
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from kscheduler.errors import ConfigError
-from kscheduler.input.input_files import check_regular
+from kscheduler.input.input_files import FilesState, check_regular, files_state
 
 log = logging.getLogger(__name__)
-
-_State = tuple[tuple[int, ...], ...]
 
 
 class _SSLObject(ssl.SSLObject):
@@ -63,7 +60,7 @@ class RenewedContext(ssl.SSLContext):
     _make: Callable[[], ssl.SSLContext]
     _inside: ssl.SSLContext
     _followed: tuple[str, ...] = ()
-    _state: _State = ()  # of the followed files when they were read
+    _state: FilesState = ()  # of the followed files when they were read
 
     @classmethod
     def around(cls, make: Callable[[], ssl.SSLContext], *followed: str) -> RenewedContext:
@@ -72,7 +69,7 @@ class RenewedContext(ssl.SSLContext):
         If one of `followed`, which are files, has changed when a connection is opened, `make` is called again, as
         kube-scheduler reads them again; files that cannot be used leave everything as it is.
         """
-        state = _state_of(followed)
+        state = files_state(*followed)
         inside = make()
         context = cls(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = inside.check_hostname, inside.verify_mode
@@ -81,16 +78,16 @@ class RenewedContext(ssl.SSLContext):
 
     def renew(self) -> None:
         """Read all files again. Raises ConfigError, and changes nothing, if one cannot be used."""
-        state = _state_of(self._followed)
+        state = files_state(*self._followed)
         self._inside = self._make()
         self._state = state
 
     def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *args: Any, **kwargs: Any) -> ssl.SSLObject:
-        if self._followed and (state := _state_of(self._followed)) != self._state:
+        if self._followed and (state := files_state(*self._followed)) != self._state:
             self._follow(state)
         return self._inside.wrap_bio(incoming, outgoing, *args, **kwargs)
 
-    def _follow(self, state: _State) -> None:
+    def _follow(self, state: FilesState) -> None:
         self._state = state  # what cannot be used is reported once
         try:
             self._inside = self._make()
@@ -98,16 +95,3 @@ class RenewedContext(ssl.SSLContext):
             log.warning("changed certificates cannot be used; those known are kept", extra={"err": str(error)})
         else:
             log.info("certificates have changed", extra={"files": self._followed})
-
-
-def _state_of(paths: Iterable[str]) -> _State:
-    """Return a value that changes when one of the files is written or replaced, comes or goes."""
-    return tuple(_state_of_one(path) for path in paths)
-
-
-def _state_of_one(path: str) -> tuple[int, ...]:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return ()
-    return found.st_mtime_ns, found.st_ino, found.st_size

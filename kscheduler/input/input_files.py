@@ -18,6 +18,8 @@ from typing import BinaryIO
 PIPE_PATIENCE_S = 10.0  # without a byte: a program that makes a configuration has begun to write it by then
 MAX_PIPED_BYTES = 1 << 28  # where there is no other limit: a device never ends
 
+FilesState = tuple[tuple[int, ...], ...]
+
 
 def read_file(path: str | os.PathLike[str], max_bytes: int | None = None) -> bytes:
     """Return the contents of a regular file, at most `max_bytes`. Raises OSError with a `strerror` for users."""
@@ -57,6 +59,22 @@ def check_regular(path: str | os.PathLike[str]) -> None:
     mode = os.stat(path).st_mode
     if not stat.S_ISREG(mode):
         raise _not_regular(path, mode)
+
+
+def files_state(*paths: str) -> FilesState:
+    """Return a value that changes when one of the files is written, replaced, created or removed.
+
+    Links are followed, as those by which a mounted Secret is replaced.
+    """
+    return tuple(_file_state(path) for path in paths)
+
+
+def _file_state(path: str) -> tuple[int, ...]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kscheduler.errors import ConfigError
-from kscheduler.input.input_files import check_regular
+from kscheduler.input.input_files import FilesState, check_regular, files_state
 
 LIFETIME = datetime.timedelta(days=365)
 PAIR_NAME = "kube-scheduler"  # <cert_dir>/kube-scheduler.crt and .key
@@ -41,14 +41,14 @@ class ServerContext(ssl.SSLContext):
     """An SSL context that can reload its certificate when the files it was read from change."""
 
     _files: tuple[str, str] | None = None  # paths of certificate and key
-    _state: tuple[int, ...] = ()  # the files' modification times and inodes when they were read
+    _state: FilesState = ()  # of the files when they were read
 
     def use_files(self, cert_file: str, key_file: str) -> None:
         """Use this certificate and key from the next handshake on.
 
         Raises ConfigError, changing nothing, if they are invalid.
         """
-        state = file_state(cert_file, key_file)
+        state = files_state(cert_file, key_file)
         # OpenSSL would keep the certificate of a pair whose key does not fit, so a spare context tries it first.
         load_files(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), cert_file, key_file)
         load_files(self, cert_file, key_file)
@@ -59,19 +59,10 @@ class ServerContext(ssl.SSLContext):
 
         Raises ConfigError if they are not a valid pair (yet).
         """
-        if self._files is None or file_state(*self._files) == self._state:
+        if self._files is None or files_state(*self._files) == self._state:
             return False
         self.use_files(*self._files)
         return True
-
-
-def file_state(*paths: str) -> tuple[int, ...]:
-    """Return a value that changes when one of the files is written or replaced; () if one is missing."""
-    try:
-        found = [os.stat(path) for path in paths]
-    except OSError:
-        return ()
-    return tuple(value for one in found for value in (one.st_mtime_ns, one.st_ino, one.st_size))
 
 
 def server_context(

@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives import serialization
 from OpenSSL import SSL, crypto
 
 from kscheduler.errors import ConfigError
-from kscheduler.input.input_files import read_file
+from kscheduler.input.input_files import FilesState, files_state, read_file
 from kscheduler.serving.authorities import common_name
-from kscheduler.serving.certificates import ServerContext, file_state, load_files
+from kscheduler.serving.certificates import ServerContext, load_files
 from kscheduler.serving.options import NamedPair
 from kscheduler.serving.tls_policy import TlsPolicy
 
@@ -51,7 +51,7 @@ class ClientAskingContext(ServerContext):
     _own: _Loaded | None = None
     _named: tuple[NamedPair, ...] = ()
     _named_loaded: tuple[_Loaded, ...] = ()  # the certificates of the pairs in `_named`
-    _named_state: tuple[int, ...] = ()  # `file_state` of their files when they were read
+    _named_state: FilesState = ()  # of their files when they were read
     _context: SSL.Context | None = None  # used by new connections; replaced, not changed, since others use it
 
     @classmethod
@@ -74,7 +74,7 @@ class ClientAskingContext(ServerContext):
 
     def reload_if_changed(self) -> bool:
         changed = super().reload_if_changed()
-        if self._named and file_state(*self._named_files()) != self._named_state:
+        if self._named and files_state(*self._named_files()) != self._named_state:
             self._read_named()
             self._renew()
             return True
@@ -89,7 +89,7 @@ class ClientAskingContext(ServerContext):
         return [path for pair in self._named for path in (pair.cert_file, pair.key_file)]
 
     def _read_named(self) -> None:
-        state = file_state(*self._named_files())
+        state = files_state(*self._named_files())
         loaded = []
         for pair in self._named:
             try:

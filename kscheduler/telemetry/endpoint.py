@@ -6,7 +6,6 @@ credentials elsewhere. Every failure is raised as a SourceError, whose text cont
 
 from __future__ import annotations
 
-import os
 import ssl
 from base64 import b64encode
 from collections.abc import Mapping
@@ -20,15 +19,13 @@ from kscheduler.client.tls import load_pair, trust_anybody, verifying_context
 from kscheduler.client.urls import environment_proxy
 from kscheduler.config.metric_policy import Endpoint
 from kscheduler.errors import ConfigError
-from kscheduler.input.input_files import read_file
+from kscheduler.input.input_files import FilesState, files_state, read_file
 from kscheduler.input.redaction import Secret, SecretURL, hide_parts
 from kscheduler.telemetry.source import SourceError
 
 MAX_SECRET_BYTES = 1 << 16
 MAX_REASON = 200  # characters quoted from a server's error text
 LONG_QUESTION = 2_000  # characters; longer queries are sent by POST, because servers limit the length of URLs
-
-_Stamp = tuple[tuple[int, int, int], ...]
 
 
 class Answer(NamedTuple):
@@ -45,7 +42,7 @@ class EndpointClient:
         self._timeout_s = timeout_s
         self._shown_to_server: list[str] = []  # the secrets that were sent with the last request
         self._session: aiohttp.ClientSession | None = None
-        self._stamp: _Stamp = ()  # the state of the TLS files when the session was made
+        self._files_state: FilesState = ()  # the state of the TLS files when the session was made
 
     async def ask(self, path: str, query: Mapping[str, str], limit_bytes: int) -> Answer:
         """Send a GET request and return the response, whatever its status.
@@ -126,11 +123,11 @@ class EndpointClient:
 
     async def _open_session(self) -> aiohttp.ClientSession:
         """Return the HTTP session, created on first use and again when a TLS file has changed."""
-        stamp = _stamp_of(self._config.ca_file, self._config.cert_file, self._config.key_file)
-        if self._session is not None and stamp != self._stamp:
+        state = files_state(self._config.ca_file, self._config.cert_file, self._config.key_file)
+        if self._session is not None and state != self._files_state:
             await self.close()
         if self._session is None:
-            self._stamp = stamp
+            self._files_state = state
             context = ssl_context(self._config) if self._url.scheme == "https" else True
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(ssl=context),
@@ -165,18 +162,6 @@ def ssl_context(config: Endpoint) -> ssl.SSLContext:
         except (ssl.SSLError, OSError) as error:
             raise SourceError(f"certFile {config.cert_file}, with its key: {_reason(error)}") from error
     return context
-
-
-def _stamp_of(*files: str) -> _Stamp:
-    """Return a value that changes when one of the files does, also when a mounted Secret's link is switched."""
-    stamps = []
-    for file in files:
-        try:
-            status = os.stat(file) if file else None
-        except OSError:
-            status = None
-        stamps.append((0, 0, 0) if status is None else (status.st_mtime_ns, status.st_size, status.st_ino))
-    return tuple(stamps)
 
 
 def _read_secret(file: str) -> Secret:
