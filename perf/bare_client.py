@@ -208,7 +208,7 @@ class PodsAsTheyCome:
 
 
 async def bind_as_they_come(kubeconfig: str, *, events: bool = False) -> None:
-    """Bind pods as a watch tells of them, and write an Event for each if `events`, until cancelled."""
+    """Bind each pod when a watch reports it, until cancelled. `events`: also write a Scheduled Event for each."""
     client = await _connect(kubeconfig)
     try:
         recorder = _recorder(client) if events else None
