@@ -65,7 +65,9 @@ def saying(*parts: bytes, pause_s: float = 0.0) -> Serve:
 
 
 def whole(body: bytes, status: str = "200 OK", kind: str = "application/json") -> bytes:
-    return f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+    """An answer that ends its connection, as the servers here do: a client must not send its next question there."""
+    head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    return head.encode() + body
 
 
 @pytest.mark.parametrize("kind", ["application/json", "text/plain", "nonsense"])
