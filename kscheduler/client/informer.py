@@ -164,7 +164,9 @@ class Informer(Generic[T]):
         self._first_proof_s = self._proof_s = max(PROOF_S, silence_s)  # how long the next watch that is to show lasts
         self._longest_proof_s = max(longest_proof_s, self._first_proof_s)
         self._heard_at = clock.now()  # when list or watch brought something last, or began
-        self._is_quiet = False  # the last watch went silent, or brought only bookmarks
+        # The last watch went silent, or brought only bookmarks. A kind whose silence is borne for a while counts as
+        # quiet until it changes: its first watch ends by itself, and leaves its connection to the next one.
+        self._is_quiet = PROOF_S <= silence_s < float("inf")
         self._has_heard = False  # the watch that is open, or was last, has brought something
         self._has_changed = False  # and not only bookmarks
         self._goal = ""  # the version that `reach` waits for, or ""

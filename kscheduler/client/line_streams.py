@@ -101,14 +101,14 @@ class LineConnection(LineStream, asyncio.BufferedProtocol):
     """A TCP or TLS connection that carries watches, one after the other."""
 
     def __init__(self, keep: Callable[[LineConnection], object] | None = None) -> None:
-        """`keep` is called in place of closing the connection, after a watch that brought something and ended well."""
+        """`keep` is called in place of closing the connection, after a watch that ended well."""
         super().__init__()
         self._keep = keep
         self.opened_s = self._loop.time()
+        self.heard_s = self.opened_s  # when a line arrived last, or it was opened
         self._transport: asyncio.Transport | None = None
         self._reader = LineReader()
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
-        self._has_heard = False  # lines, of this watch
         self._take: Callable[[list[bytes]], None] | None = None  # takes lines as they are read
         self._lines: list[bytes] = []  # read, and not handed over
         self._queued = 0  # bytes of them
@@ -171,7 +171,7 @@ class LineConnection(LineStream, asyncio.BufferedProtocol):
     def close(self) -> None:
         """End the watch, and the connection unless it may carry another one."""
         self._stop_guard()
-        has_ended_well = self._reader.is_reusable and self._has_heard and self._error is None and not self._lines
+        has_ended_well = self._reader.is_reusable and self._error is None and not self._lines
         if self._keep is not None and has_ended_well and self.is_open:
             self._reset()
             self._keep(self)
@@ -185,7 +185,6 @@ class LineConnection(LineStream, asyncio.BufferedProtocol):
     def _reset(self) -> None:
         """Forget the watch that has ended, and be ready for the next one."""
         self._reader = _NotAsked()
-        self._has_heard = False
         self._take = None
         self._queued = 0
         self._idle_s = float("inf")
@@ -234,7 +233,7 @@ class LineConnection(LineStream, asyncio.BufferedProtocol):
         try:
             lines = self._reader.feed(self._buffer[:nbytes].tobytes())
             if lines:
-                self._has_heard = True
+                self.heard_s = self._last_s
                 if take is not None:
                     take(lines)
         except Exception as error:  # a bad answer, or whatever `take` raises: it is raised where the watch is awaited

@@ -4,8 +4,9 @@ A silent watch is opened again every few seconds, to show that it works. On a ne
 each time, several times as much as the request itself, here and at the apiserver. On the same connection it shows the
 same: that the connection still carries bytes both ways, and that the apiserver at its other end still serves watches.
 
-A watch that brought nothing at all, not even a bookmark, leaves no connection: behind a load balancer, the next one may
-then lead to another apiserver. So it is after some minutes in any case, as with watches that last so long.
+A connection on which nothing has come for a minute, not even a bookmark, is not kept: behind a load balancer, a new one
+may lead to another apiserver. So it is after some minutes in any case, as with watches that last so long. In a quiet
+cluster there are no bookmarks, unless etcd is told to notify of its progress.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import asyncio
 from kscheduler.client.line_streams import LineConnection
 
 LONGEST_S = 300.0  # from a connection's opening to its last watch's beginning: client-go's shortest watch lasts so long
+# From a connection's opening or its last line to its next watch's beginning: two of the longest tests of silence.
+LONGEST_UNHEARD_S = 60.0
 # From one watch to the next: an informer opens its next one at once, or after a pause for failures.
 KEPT_S = 2.0
 
@@ -53,7 +56,8 @@ class WatchConnections:
         now = asyncio.get_running_loop().time()
         kept: list[tuple[float, LineConnection]] = []
         for since_s, connection in self._idle:
-            if now - since_s < KEPT_S and now - connection.opened_s < LONGEST_S:
+            is_new = now - connection.opened_s < LONGEST_S and now - connection.heard_s < LONGEST_UNHEARD_S
+            if is_new and now - since_s < KEPT_S:
                 kept.append((since_s, connection))
             else:
                 connection.abort()

@@ -12,7 +12,7 @@ from kscheduler.client import watch_connections
 from kscheduler.client.credentials import Credentials, Endpoint
 from kscheduler.client.line_streams import LineConnection
 from kscheduler.client.transport import Transport
-from kscheduler.client.watch_connections import LONGEST_S
+from kscheduler.client.watch_connections import LONGEST_S, LONGEST_UNHEARD_S
 from tests.client.scripted_server import Server
 from tests.support.clocks import CLOCK
 
@@ -80,7 +80,6 @@ async def test_watches_at_the_same_time_have_a_connection_each() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        pytest.param(always(HEAD, END), id="it brought nothing"),
         pytest.param(always(HEAD, LINE, END, b"HTTP/1.1 "), id="something comes behind its end"),
         pytest.param(always(HEAD[:-2], b"Connection: close\r\n\r\n", LINE, END), id="the server wants to close it"),
         pytest.param(always(HEAD.replace(b"1.1", b"1.0"), LINE, END), id="the server is too old"),
@@ -91,6 +90,39 @@ async def test_a_connection_is_not_used_again_if(answer: Answer) -> None:
         await watch(transport)
         await watch(transport)
         assert server.connections == 2
+
+
+async def test_a_watch_that_brought_nothing_leaves_its_connection_for_a_minute_only() -> None:
+    async with answered(always(HEAD, END)) as (transport, server):
+        assert [await watch(transport) for _ in range(3)] == [[]] * 3
+        assert server.connections == 1
+        stream = await transport.open_stream("/watch", timeout_s=5.0)
+        assert isinstance(stream, LineConnection)
+        with transport.reading("/watch", stream):
+            await stream.hand_over(lambda lines: None)
+            stream.heard_s -= LONGEST_UNHEARD_S
+        await watch(transport)
+        assert server.connections == 2
+
+
+async def test_what_a_watch_brings_keeps_its_connection_from_being_replaced() -> None:
+    asked = asyncio.Event()
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        writer.write(HEAD)
+        await asked.wait()
+        writer.write(LINE + END)
+
+    async with answered(answer) as (transport, server):
+        for _ in range(2):
+            stream = await transport.open_stream("/watch", timeout_s=5.0)
+            assert isinstance(stream, LineConnection)
+            stream.heard_s -= LONGEST_UNHEARD_S
+            asked.set()
+            with transport.reading("/watch", stream):
+                await stream.hand_over(lambda lines: None)
+            asked.clear()
+        assert server.connections == 1
 
 
 async def test_a_watch_that_is_given_up_leaves_no_connection() -> None:
