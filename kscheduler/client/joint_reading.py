@@ -22,11 +22,12 @@ MOST_BYTES = 1 << 14  # kernels keep more than that of a connection that is not 
 class JointReading:
     """Puts off the reading of one connection. Use it from one event loop."""
 
-    __slots__ = ("_loop", "_transport", "timer")
+    __slots__ = ("_connection", "_loop", "_transport", "timer")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport) -> None:
         self._loop = loop
         self._transport = transport
+        self._connection = transport.get_extra_info("socket")  # None of a transport without one
         self.timer: asyncio.TimerHandle | None = None  # while reading is put off
 
     def begin(self, least_bytes: int) -> None:
@@ -43,12 +44,10 @@ class JointReading:
             self._ask_for(1)
 
     def _ask_for(self, nbytes: int) -> None:
-        if self._transport.is_closing():  # its descriptor may be another connection's soon
-            return
-        connection = self._transport.get_extra_info("socket")
-        if connection is None:
+        # The descriptor of one that closes may be another connection's soon.
+        if self._connection is None or self._transport.is_closing():
             return
         try:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, nbytes)
+            self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, nbytes)
         except OSError as error:  # then each answer is read when it comes
             log.debug("the reading of answers could not be put off", extra={"err": str(error)})
