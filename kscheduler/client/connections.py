@@ -116,9 +116,14 @@ class ConnectionPool:
         self._warm = 0  # connections to have ready: as many as there have been at once, up to MOST_WARM
         self._warming: asyncio.Task[None] | None = None
 
-    async def exchange(self, request: bytes, timeout_s: float, carrier: Carrier | None = None) -> Answer:
-        """Send a complete request and return the complete answer. Raises `carrier`'s refusal, if it has one by then."""
-        connection = self.take_idle()
+    async def exchange(
+        self, request: bytes, timeout_s: float, carrier: Carrier | None = None, *, own_connection: bool = False
+    ) -> Answer:
+        """Send a complete request and return the complete answer. Raises `carrier`'s refusal, if it has one by then.
+
+        `own_connection`: not on one that has carried another request.
+        """
+        connection = None if own_connection else self.take_idle()
         if connection is None:
             connection = await self.connect()
             if carrier is not None and (refusal := carrier.refusal()) is not None:

@@ -81,6 +81,8 @@ DEFAULT_WRITES = 100  # bindings, status patches and Events under way at once, u
 # An apiserver that opens a watch at all does so at once, events or not: then another is opened beside the first.
 WATCH_OPENS_S = 1.0
 WATCH_GRACE_S = 15.0  # beyond timeoutSeconds, for a server that is slow to end a watch
+# So is the Lease, until a usual request for it takes longer. Its holder has 10 s to renew it, by default.
+LEASE_OVERDUE_S = 1.0
 # A server that sends bookmarks does so every minute: three without a byte mean that the stream is dead.
 BOOKMARK_SILENCE_S = 180.0
 
@@ -515,7 +517,14 @@ class KubeClient:
 
     async def _lease(self, verb: str, path: str, lease: Lease | None) -> Lease:
         body = _encode(_LeaseBody(metadata=lease.metadata, spec=lease.spec)) if lease is not None else None
-        raw = await self._transport.request(verb, path, body=body, timeout_s=REQUEST_TIMEOUT_S)
+
+        async def ask(is_repeat: bool) -> bytes:
+            return await self._transport.request(
+                verb, path, body=body, timeout_s=REQUEST_TIMEOUT_S, own_connection=is_repeat
+            )
+
+        # A write may be repeated: it holds for one version of the Lease, so that only one of them is carried out.
+        raw = await self._reads.read(f"{verb} {path}", ask, overdue_s=LEASE_OVERDUE_S)
         return self._decoded(partial(decode_object, kind=Lease), raw, f"lease at {path}")
 
     # --- who may read our endpoint ------------------------------------------------------------------------------

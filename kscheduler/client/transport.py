@@ -97,7 +97,7 @@ class Transport:
         """Send a request and return the body of its 2xx answer. `path` is percent-encoded and may have a query.
 
         A GET's answer that is longer than `limit_bytes` is not read to its end, and raises APIError. With
-        `own_connection` a GET is sent on a new connection, which a load balancer may lead to another server.
+        `own_connection` it is sent on a new connection, which a load balancer may lead to another server.
         """
         credentials = self.credentials
         for is_last in (False, True):
@@ -247,7 +247,7 @@ class Transport:
             if body is not None and self._endpoint.proxy is None:
                 request = self._head(verb, path, header, content_type, accept, len(body)) + body
                 pool = self._open_pool() if self._closed or self._pool is None else self._pool
-                answer = await pool.exchange(request, timeout_s, carrier)
+                answer = await pool.exchange(request, timeout_s, carrier, own_connection=own_connection)
             else:
                 timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_TIMEOUT_S)
                 headers = _headers(header, accept, content_type if body is not None else "")

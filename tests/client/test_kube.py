@@ -673,6 +673,19 @@ async def test_a_lease_is_created_read_and_replaced(server: FakeAPIServer, clien
         await client.update_lease(read)
 
 
+@pytest.mark.parametrize("verb", ["GET", "PUT"])
+async def test_a_request_for_the_lease_that_hangs_is_repeated_on_a_connection_of_its_own(
+    server: FakeAPIServer, client: KubeClient, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    """One connection that was lost without a sign must not cost the leader its Lease."""
+    monkeypatch.setattr("kscheduler.client.kube.LEASE_OVERDUE_S", 0.1)
+    lease = await client.create_lease(Lease(ObjectMeta(name="me", namespace="kube-system"), LeaseSpec("a", 15)))
+    server.fail(verb, "/leases/me", hang_s=3600.0)
+    await (client.get_lease("kube-system", "me") if verb == "GET" else client.update_lease(lease))
+    first, repeat = server.sent(verb, "/leases/me")[:2]
+    assert first.peer != repeat.peer
+
+
 # --- credentials in use -----------------------------------------------------------------------------------------
 
 
