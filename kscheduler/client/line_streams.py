@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 # A dead peer is found after 10 + 3 * 5 s, also on a watch that has nothing to say.
 _TCP_KEEPALIVE = (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
+# A watch that ended sooner and brought nothing is none of an apiserver: the shortest that we ask for lasts 3 s.
+_SHORTEST_S = 2.0
 _BUFFER_BYTES = 1 << 17  # what one look at a busy watch brings: some dozens of events
 _QUEUE_BYTES = 1 << 22  # beyond it the apiserver has to wait for us
 
@@ -37,7 +39,7 @@ class Silent(Exception):
 
 
 class LineStream(ABC):
-    """The lines of one watch. One timer checks for silence a few times per limit, instead of a timer per batch."""
+    """The lines of one watch. One timer checks for silence when the limit may be reached, instead of one per batch."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -84,10 +86,11 @@ class LineStream(ABC):
             self._timer.cancel()
 
     def _look(self) -> None:
-        if self._loop.time() - self._last_s >= self._idle_s:
+        left_s = self._last_s + self._idle_s - self._loop.time()
+        if left_s <= 0.0:
             self._went_silent()
         else:
-            self._timer = self._loop.call_later(min(self._idle_s / 4, 15.0), self._look)
+            self._timer = self._loop.call_later(left_s, self._look)
 
 
 class _NotAsked(LineReader):
@@ -106,6 +109,8 @@ class LineConnection(LineStream, asyncio.BufferedProtocol):
         self._keep = keep
         self.opened_s = self._loop.time()
         self.heard_s = self.opened_s  # when a line arrived last, or it was opened
+        self.asked_s = self.opened_s  # when the watch was asked for that it carries
+        self._has_heard = False  # lines of that watch
         self._transport: asyncio.Transport | None = None
         self._reader = LineReader()
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
@@ -123,6 +128,7 @@ class LineConnection(LineStream, asyncio.BufferedProtocol):
         """Send the request of a watch. Returns None if the apiserver accepts it, else its refusal."""
         if isinstance(self._reader, _NotAsked):
             self._reader = LineReader()
+        self.asked_s, self._has_heard = self._loop.time(), False
         if self._transport is not None:
             self._transport.write(request)
         timer = self._loop.call_later(timeout_s, self._fail, TimeoutError())
@@ -172,11 +178,16 @@ class LineConnection(LineStream, asyncio.BufferedProtocol):
         """End the watch, and the connection unless it may carry another one."""
         self._stop_guard()
         has_ended_well = self._reader.is_reusable and self._error is None and not self._lines
-        if self._keep is not None and has_ended_well and self.is_open:
+        if self._keep is not None and has_ended_well and self._was_watch and self.is_open:
             self._reset()
             self._keep(self)
         else:
             self.abort()
+
+    @property
+    def _was_watch(self) -> bool:
+        """False if what ended was empty and over at once: behind a balancer, another server may do better."""
+        return self._has_heard or self._loop.time() - self.asked_s >= _SHORTEST_S
 
     def abort(self) -> None:
         if self._transport is not None:
@@ -233,7 +244,7 @@ class LineConnection(LineStream, asyncio.BufferedProtocol):
         try:
             lines = self._reader.feed(self._buffer[:nbytes].tobytes())
             if lines:
-                self.heard_s = self._last_s
+                self.heard_s, self._has_heard = self._last_s, True
                 if take is not None:
                     take(lines)
         except Exception as error:  # a bad answer, or whatever `take` raises: it is raised where the watch is awaited

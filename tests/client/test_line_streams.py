@@ -18,6 +18,7 @@ from kscheduler.client.protocol import PODS
 from kscheduler.client.transport import Transport
 from kscheduler.errors import Gone, Unreachable
 from kscheduler.input.redaction import SecretURL
+from kscheduler.simulator.virtual_time import run_virtual
 from tests.client.fake_apiserver import FakeAPIServer, WatchScript, line, pod
 from tests.client.scripted_server import Script, Server
 from tests.support.certificates import Authority, write_kubeconfig
@@ -114,6 +115,66 @@ async def test_silence_beyond_the_limit_breaks_the_watch(through_proxy: bool, is
     with pytest.raises(Unreachable, match="silent for 0 s"):
         await read(script, came, through_proxy=through_proxy, is_handed_over=is_handed_over, idle_s=0.1)
     assert came == [b"a"]
+
+
+class Guarded(LineStream):
+    """A stream of which only the check for silence matters, with what it did and when."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked: list[float] = []
+        self.silent_at: float | None = None
+
+    async def next_lines(self) -> list[bytes] | None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        self._stop_guard()
+
+    def hear(self) -> None:
+        self._heard()
+
+    def _look(self) -> None:
+        self.looked.append(self._loop.time())
+        super()._look()
+
+    def _went_silent(self) -> None:
+        self.silent_at = self._loop.time()
+
+
+@pytest.mark.parametrize(
+    ("heard", "looked", "silent_at"),
+    [
+        pytest.param([], [0.0, 45.0], 45.0, id="never"),
+        pytest.param([10.0, 20.0, 30.0], [0.0, 45.0, 75.0], 75.0, id="for half a minute"),
+        pytest.param([44.0, 88.0, 132.0], [0.0, 45.0, 89.0, 133.0, 177.0], 177.0, id="just in time"),
+    ],
+)
+def test_a_stream_is_looked_at_when_it_may_have_been_silent_for_long_enough_and_at_no_other_time(
+    heard: list[float], looked: list[float], silent_at: float
+) -> None:
+    async def scenario() -> Guarded:
+        stream = Guarded()
+        stream.idle_s = 45.0
+        for at_s in heard:
+            asyncio.get_running_loop().call_at(at_s, stream.hear)
+        await asyncio.sleep(600.0)
+        return stream
+
+    stream = run_virtual(scenario())
+    assert (stream.looked, stream.silent_at) == (looked, silent_at)
+
+
+def test_a_watch_that_ends_in_time_is_never_looked_at_again() -> None:
+    async def scenario() -> Guarded:
+        stream = Guarded()
+        stream.idle_s = 45.0
+        await asyncio.sleep(30.0)
+        stream.close()
+        await asyncio.sleep(600.0)
+        return stream
+
+    assert run_virtual(scenario()).looked == [0.0]
 
 
 @ways

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from kscheduler.client import watch_connections
+from kscheduler.client import line_streams, watch_connections
 from kscheduler.client.credentials import Credentials, Endpoint
 from kscheduler.client.line_streams import LineConnection
 from kscheduler.client.transport import Transport
@@ -48,10 +48,12 @@ def always(*parts: bytes) -> Answer:
     return answer
 
 
-async def watch(transport: Transport, *, new_connection: bool = False) -> list[bytes]:
-    """Return the lines of a watch, which is read to its end."""
+async def watch(transport: Transport, *, new_connection: bool = False, lasted_s: float = 0.0) -> list[bytes]:
+    """Return the lines of a watch, which is read to its end. `lasted_s` is how long it is to have taken."""
     lines: list[bytes] = []
     stream = await transport.open_stream("/watch", timeout_s=5.0, new_connection=new_connection)
+    assert isinstance(stream, LineConnection)
+    stream.asked_s -= lasted_s
     with transport.reading("/watch", stream):
         await stream.hand_over(lines.extend)
     return lines
@@ -94,14 +96,38 @@ async def test_a_connection_is_not_used_again_if(answer: Answer) -> None:
 
 async def test_a_watch_that_brought_nothing_leaves_its_connection_for_a_minute_only() -> None:
     async with answered(always(HEAD, END)) as (transport, server):
-        assert [await watch(transport) for _ in range(3)] == [[]] * 3
+        assert [await watch(transport, lasted_s=3.0) for _ in range(3)] == [[]] * 3
         assert server.connections == 1
         stream = await transport.open_stream("/watch", timeout_s=5.0)
         assert isinstance(stream, LineConnection)
         with transport.reading("/watch", stream):
             await stream.hand_over(lambda lines: None)
+            stream.asked_s -= 3.0
             stream.heard_s -= LONGEST_UNHEARD_S
         await watch(transport)
+        assert server.connections == 2
+
+
+async def test_a_watch_that_is_over_at_once_and_brought_nothing_leaves_no_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(line_streams, "_SHORTEST_S", float("inf"))  # however slow this machine is
+    async with answered(always(HEAD, END)) as (transport, server):
+        assert [await watch(transport) for _ in range(3)] == [[]] * 3
+        assert server.connections == 3
+
+
+async def test_a_watch_that_is_over_at_once_leaves_none_either_where_the_one_before_brought_something(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(line_streams, "_SHORTEST_S", float("inf"))
+    bodies = iter([LINE + END, END, LINE + END])
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        writer.write(HEAD + next(bodies))
+
+    async with answered(answer) as (transport, server):
+        assert [await watch(transport) for _ in range(3)] == [[b"a"], [], [b"a"]]
         assert server.connections == 2
 
 

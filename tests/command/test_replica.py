@@ -508,6 +508,63 @@ def test_the_dump_compares_cache_and_informers_and_lists_what_waits(
     assert queue["summary"] == f"activeQ:0; backoffQ:0; unschedulable{counted}:1"
 
 
+class Wakings:
+    """Counts the timers of the running loop that came due, and the requests of a process, from now on."""
+
+    def __init__(self, process: Process) -> None:
+        self.timers = 0
+        self.requests = 0
+        loop = asyncio.get_running_loop()
+        call_at, call_later, succeeded = loop.call_at, loop.call_later, process.client.on_success
+
+        def counted(callback: Callable[..., object]) -> Callable[..., None]:
+            def call(*args: Any) -> None:
+                self.timers += 1
+                callback(*args)
+
+            return call
+
+        def at(when: float, callback: Callable[..., object], *args: Any, context: Any = None) -> asyncio.TimerHandle:
+            return call_at(when, counted(callback), *args, context=context)
+
+        def later(
+            delay: float, callback: Callable[..., object], *args: Any, context: Any = None
+        ) -> asyncio.TimerHandle:
+            return call_later(delay, counted(callback), *args, context=context)
+
+        def asked() -> None:
+            self.requests += 1
+            succeeded()
+
+        loop.call_at, loop.call_later = at, later  # type: ignore[method-assign, assignment]
+        process.client.on_success = asked
+
+
+@pytest.mark.parametrize("waiting", [0, 1], ids=["nothing waits", "a pod waits for room"])
+def test_an_idle_leader_wakes_and_asks_no_more_than_its_lease_its_watches_and_one_metric_take(
+    signals: Signals, waiting: int
+) -> None:
+    async def scenario(world: World) -> None:
+        world.nodes(3)
+        for index in range(waiting):
+            world.cluster.create_pod(make_pod(f"big{index}").req(cpu="100").obj())
+        process = world.start("a")
+        await asyncio.sleep(600)
+        counted = Wakings(process)
+        await asyncio.sleep(3600)
+        renewals = 3600 / 2
+        others = len(process.scheduler.informers) - 2
+        # The ends of watches that show that they work, after 3 s, and of kinds other than pods and nodes after 30 s.
+        proofs = 2 * 3600 / 3 + others * 3600 / 30
+        lag = 3600  # samples of the event loop's lag
+        looks = waiting * 3600 / 30  # through the queue, as kube-scheduler has it
+        tries = waiting * 3600 / 300  # of the pod, with its Event
+        assert counted.timers <= 1.01 * (renewals + proofs + lag + looks)
+        assert counted.requests <= 1.01 * (renewals + proofs) + tries
+
+    run(scenario)
+
+
 def test_the_lag_of_the_event_loop_is_measured() -> None:
     async def main() -> None:
         metrics = Metrics()
