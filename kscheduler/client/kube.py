@@ -80,6 +80,8 @@ REVIEW_TIMEOUT_S = 10.0
 DEFAULT_WRITES = 100  # bindings, status patches and Events under way at once, unless `direct_binds` sets another bound
 # An apiserver that opens a watch at all does so at once, events or not: then another is opened beside the first.
 WATCH_OPENS_S = 1.0
+# A watch follows another on a connection that brought something so long ago at most, or during two such watches.
+WATCH_UNHEARD_S = 15.0
 WATCH_GRACE_S = 15.0  # beyond timeoutSeconds, for a server that is slow to end a watch
 # So is the Lease, until a usual request for it takes longer. Its holder has 10 s to renew it, by default.
 LEASE_OVERDUE_S = 1.0
@@ -236,9 +238,12 @@ class KubeClient:
             "resourceVersion": resource_version,
         }
         path = _with_query(resource.path, query)
+        unheard_s = max(WATCH_UNHEARD_S, 2.0 * timeout_s)
 
         async def open_stream(is_repeat: bool) -> LineStream:
-            return await self._transport.open_stream(path, timeout_s=REQUEST_TIMEOUT_S, new_connection=is_repeat)
+            return await self._transport.open_stream(
+                path, timeout_s=REQUEST_TIMEOUT_S, new_connection=is_repeat, unheard_s=unheard_s
+            )
 
         stream = await self._reads.read(
             f"watch {resource.path}", open_stream, overdue_s=WATCH_OPENS_S, give_up=lambda stream: stream.close()

@@ -31,7 +31,7 @@ from kscheduler.client.line_streams import LineConnection, LineStream, ProxiedLi
 from kscheduler.client.request_observer import NoObserver, RequestObserver
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.client.slots import Slot, Slots
-from kscheduler.client.watch_connections import WatchConnections
+from kscheduler.client.watch_connections import LONGEST_UNHEARD_S, WatchConnections
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, Conflict, DecodeError, Forbidden, Gone, NotFound, TooManyRequests, Unreachable
 from kscheduler.input.decoding import json_decoder
@@ -302,12 +302,17 @@ class Transport:
         finally:
             stream.close()
 
-    async def open_stream(self, path: str, *, timeout_s: float, new_connection: bool = False) -> LineStream:
+    async def open_stream(
+        self, path: str, *, timeout_s: float, new_connection: bool = False, unheard_s: float = LONGEST_UNHEARD_S
+    ) -> LineStream:
         """Open a stream whose status is 2xx; its lines are then read inside the context `reading`.
 
         `timeout_s` limits first the connection and then the wait for headers; later the stream checks for silence
-        itself. `new_connection`: not on one that has carried another stream.
+        itself. `new_connection`: not on one that has carried another stream; `unheard_s`: nor on one that has been
+        silent for so long.
         """
+        if new_connection:
+            unheard_s = 0.0
         credentials = self.credentials
         for is_last in (False, True):
             header = await credentials.authorization() if credentials.stale else credentials.header
@@ -315,7 +320,7 @@ class Transport:
             code = "<error>"
             try:
                 if self._endpoint.proxy is None:
-                    stream, status, refusal = await self._begin_stream(path, header, timeout_s, new_connection)
+                    stream, status, refusal = await self._begin_stream(path, header, timeout_s, unheard_s)
                 else:
                     stream, status, refusal = await self._begin_proxied_stream(path, header, timeout_s)
                 code = str(status)
@@ -330,12 +335,12 @@ class Transport:
         raise AssertionError("the second answer was returned or raised")
 
     async def _begin_stream(
-        self, path: str, header: str, timeout_s: float, new_connection: bool
+        self, path: str, header: str, timeout_s: float, unheard_s: float
     ) -> tuple[LineStream, int, Answer | None]:
         """Open a stream, and return it with its HTTP status and, if that is not 2xx, the refusal."""
         self._check_open()
         request = self._head("GET", path, header, "", JSON, None)
-        connection = None if new_connection else self._after_watches.take()
+        connection = self._after_watches.take(unheard_s)
         if connection is not None:
             try:
                 return await self._ask_for_stream(connection, request, timeout_s)

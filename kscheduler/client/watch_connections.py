@@ -5,8 +5,10 @@ each time, several times as much as the request itself, here and at the apiserve
 same: that the connection still carries bytes both ways, and that the apiserver at its other end still serves watches.
 
 A connection on which nothing has come for a minute, not even a bookmark, is not kept: behind a load balancer, a new one
-may lead to another apiserver. So it is after some minutes in any case, as with watches that last so long. In a quiet
-cluster there are no bookmarks, unless etcd is told to notify of its progress.
+may lead to another apiserver, and this one may be cut off from etcd, with watches that end in time and bring nothing.
+A watch that is tested often may ask for one that was heard of later. After some minutes none is kept in any case, as
+with watches that last so long. In a quiet cluster there are no bookmarks, unless etcd is told to notify of its
+progress.
 """
 
 from __future__ import annotations
@@ -37,12 +39,14 @@ class WatchConnections:
             return
         self._idle.append((asyncio.get_running_loop().time(), connection))
 
-    def take(self) -> LineConnection | None:
-        """Return an open connection, which is the caller's from now on; None if there is none."""
+    def take(self, unheard_s: float = LONGEST_UNHEARD_S) -> LineConnection | None:
+        """Return an open connection that was silent for less than this, the caller's from now on; None without one."""
         self._drop_old()
-        while self._idle:
-            connection = self._idle.pop()[1]
-            if connection.is_open:
+        now = asyncio.get_running_loop().time()
+        for index in reversed(range(len(self._idle))):
+            connection = self._idle[index][1]
+            if connection.is_open and now - connection.heard_s < unheard_s:
+                del self._idle[index]
                 return connection
         return None
 
@@ -57,7 +61,7 @@ class WatchConnections:
         kept: list[tuple[float, LineConnection]] = []
         for since_s, connection in self._idle:
             is_new = now - connection.opened_s < LONGEST_S and now - connection.heard_s < LONGEST_UNHEARD_S
-            if is_new and now - since_s < KEPT_S:
+            if is_new and connection.is_open and now - since_s < KEPT_S:
                 kept.append((since_s, connection))
             else:
                 connection.abort()

@@ -23,6 +23,12 @@ END = b"0\r\n\r\n"
 Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 
+@pytest.fixture(autouse=True)
+def kept_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow this machine is between two watches."""
+    monkeypatch.setattr(watch_connections, "KEPT_S", 3600.0)
+
+
 @asynccontextmanager
 async def answered(answer: Answer) -> AsyncIterator[tuple[Transport, Server]]:
     """A server that gives this answer to each request, and hangs up when `answer` has closed the connection."""
@@ -105,6 +111,22 @@ async def test_a_watch_that_brought_nothing_leaves_its_connection_for_a_minute_o
             stream.asked_s -= 3.0
             stream.heard_s -= LONGEST_UNHEARD_S
         await watch(transport)
+        assert server.connections == 2
+
+
+async def test_a_watch_may_ask_for_a_connection_that_was_heard_of_a_moment_ago_and_leave_the_others() -> None:
+    async with answered(always(HEAD, LINE, END)) as (transport, server):
+        first, second = [await transport.open_stream("/watch", timeout_s=5.0) for _ in range(2)]
+        for stream in (first, second):
+            assert isinstance(stream, LineConnection)
+            with transport.reading("/watch", stream):
+                await stream.hand_over(lambda lines: None)
+        assert isinstance(second, LineConnection)
+        second.heard_s -= 45.0
+        assert await transport.open_stream("/watch", timeout_s=5.0, unheard_s=30.0) is first
+        assert await transport.open_stream("/watch", timeout_s=5.0) is second
+        first.close()
+        second.close()
         assert server.connections == 2
 
 
