@@ -17,7 +17,7 @@ from urllib.parse import quote
 from kscheduler.client import protobuf
 from kscheduler.client.protocol import Binding, BindRequest
 from kscheduler.client.ratelimit import Priority, RateLimiter
-from kscheduler.client.slots import Slot, Slots
+from kscheduler.client.slots import Slots
 from kscheduler.client.transport import Sent, Transport
 from kscheduler.client.write_permission import NOT_BOUND, not_leading
 from kscheduler.clock import Clock
@@ -65,19 +65,33 @@ class BindingWriter:
         waiting = self._waiting
         while waiting:
             request = waiting[0]
-            if request.may_write():
-                if not self._tokens:  # one is kept until there is a slot as well
-                    if not self._limiter.try_acquire():
-                        self._wait_for_tokens()
-                        return
-                    self._tokens = 1
-                slot = self._slots.begin(_BIND)
-                if slot is None:
-                    return
-                self._tokens -= 1
-                self._send(request, slot)
-            else:
+            if not request.may_write():
                 asyncio.get_running_loop().call_soon(request.on_answer, not_leading(NOT_BOUND))
+                waiting.popleft()
+                continue
+            # 1. Is there a token? It is kept until there is a slot as well.
+            if not self._tokens:
+                if not self._limiter.try_acquire():
+                    self._wait_for_tokens()
+                    return
+                self._tokens = 1
+            # 2. Is there a slot?
+            slot = self._slots.begin(_BIND)
+            if slot is None:
+                return
+            self._tokens -= 1
+            # 3. Then it goes.
+            binding = request.binding
+            sent = _SentBinding(
+                slots=self._slots,
+                slot=slot,
+                path=binding_path(binding),
+                on_answer=request.on_answer,
+                request=request,
+            )
+            slot.on_overdue = sent.is_overdue
+            body = protobuf.encode_binding(binding)
+            self._transport.send(sent, body, protobuf.CONTENT_TYPE, self._accept, self._timeout_s)
             waiting.popleft()
 
     def _wait_for_tokens(self) -> None:
@@ -90,19 +104,6 @@ class BindingWriter:
         self._tokens += 1
         self._transport.observer.observe_rate_limiter("POST", self._transport.host, self._clock.now() - asked_at)
         self._pump()
-
-    def _send(self, request: BindRequest, slot: Slot) -> None:
-        binding = request.binding
-        sent = _SentBinding(
-            slots=self._slots,
-            slot=slot,
-            path=binding_path(binding),
-            on_answer=request.on_answer,
-            request=request,
-        )
-        slot.on_overdue = sent.is_overdue
-        body = protobuf.encode_binding(binding)
-        self._transport.send(sent, body, protobuf.CONTENT_TYPE, self._accept, self._timeout_s)
 
 
 class _SentBinding(Sent, kw_only=True):

@@ -297,7 +297,7 @@ class Connection(asyncio.BufferedProtocol):
             is_distrusted = is_distrusted or exchange.is_distrusted
         self.is_trusted = not is_distrusted
         shortest = self._pool.shortest_behind
-        if shortest < _NO_ANSWER_YET and self.transport is not None:
+        if self._behind and shortest < _NO_ANSWER_YET and self.transport is not None:
             if self._joint is None:
                 self._joint = JointReading(self.loop, self.transport)
             self._joint.begin(len(exchanges) * shortest)

@@ -48,6 +48,11 @@ class JointReading:
         if self._connection is None or self._transport.is_closing():
             return
         try:
-            self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, nbytes)
-        except OSError as error:  # then each answer is read when it comes
+            # uvloop would make a `socket.socket` of the descriptor for this: two more calls of Python functions.
+            shared = socket.SocketType(fileno=self._connection.fileno())
+            try:
+                shared.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, nbytes)
+            finally:
+                shared.detach()
+        except (OSError, ValueError) as error:  # then each answer is read when it comes
             log.debug("the reading of answers could not be put off", extra={"err": str(error)})

@@ -62,7 +62,7 @@ from kscheduler.client.request_observer import RequestObserver
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.client.slots import Slots
 from kscheduler.client.times import micro_time
-from kscheduler.client.transport import Sent, Transport
+from kscheduler.client.transport import MOST_TOGETHER, Sent, Transport
 from kscheduler.client.wire import LineDecoder, decode_page
 from kscheduler.client.write_permission import NOT_BOUND, not_leading
 from kscheduler.clock import Clock
@@ -471,8 +471,8 @@ class KubeClient:
             held = begun
         sent = Sent(slots=slots, slot=held, path=_events(event.namespace), on_answer=on_answer)
         held.on_overdue = sent.distrust
-        body = protobuf.encode_event(event)
-        transport.send(sent, body, protobuf.CONTENT_TYPE, _ACCEPT_PROTOBUF, REQUEST_TIMEOUT_S, together=together)
+        send = transport.gather if together else transport.send
+        send(sent, protobuf.encode_event(event), protobuf.CONTENT_TYPE, _ACCEPT_PROTOBUF, REQUEST_TIMEOUT_S)
         return True
 
     def send_events(self, events: Sequence[tuple[Event, OnAnswered]]) -> bool:
@@ -483,11 +483,14 @@ class KubeClient:
         if slots is None:
             self._event_limiter.put_back(count)
             return False
+        requests = []
         for slot, (event, on_answer) in zip(slots, events, strict=True):
             sent = Sent(slots=self._slots, slot=slot, path=_events(event.namespace), on_answer=on_answer)
             slot.on_overdue = sent.distrust
-            body = protobuf.encode_event(event)
-            transport.send(sent, body, protobuf.CONTENT_TYPE, _ACCEPT_PROTOBUF, REQUEST_TIMEOUT_S, together=count > 1)
+            requests.append((sent, protobuf.encode_event(event)))
+        for first in range(0, count, MOST_TOGETHER):
+            together = requests[first : first + MOST_TOGETHER]
+            transport.send_together(together, protobuf.CONTENT_TYPE, _ACCEPT_PROTOBUF, REQUEST_TIMEOUT_S)
         return True
 
     async def create_event(self, event: Event, slot: EventSlot | None = None) -> None:

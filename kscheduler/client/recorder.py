@@ -21,7 +21,7 @@ import itertools
 import logging
 import random
 from collections import OrderedDict, deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -232,23 +232,20 @@ class EventRecorder:
     def _send_held(self) -> None:
         """Send the Scheduled Events that are held, in one write if that can be done now; else they are queued."""
         held, self._held = self._held, []
-        all_series = [self._scheduled(*each) for each in held]
-        if all_series and not self._send_together(all_series):
-            for series in all_series:
-                self._enqueue(series)
-
-    def _send_together(self, all_series: Sequence[_Series]) -> bool:
-        """Begin to write new Events as `_send` does without a slot, but all of them in one write."""
-        if self._together is None or self._queue.size or self._is_away or not self._is_running:
-            return False
-        # One of `workers` is left for a worker that may be waiting with its Event in hand.
-        if self._under_way + len(all_series) > self._workers - 1:
-            return False
-        events = [(series.event, partial(self._answered, series)) for series in all_series]
-        if not self._together.send_events(events):
-            return False
-        self._under_way += len(all_series)
-        return True
+        if not held:
+            return
+        all_series, events = [], []
+        for each in held:
+            series = self._scheduled(*each)
+            all_series.append(series)
+            events.append((series.event, partial(self._answered, series)))
+        # As in `_send`, one of `workers` is left for a worker that may be waiting with its Event in hand.
+        may_send = self._is_running and not self._is_away and self._under_way + len(held) < self._workers
+        if may_send and not self._queue.size and self._together is not None and self._together.send_events(events):
+            self._under_way += len(held)
+            return
+        for series in all_series:
+            self._enqueue(series)
 
     def record_past_binding(self, pod: Pod, wall_s: float) -> None:
         """Write the Scheduled Event, if missing, of a pod that an earlier leader bound at `wall_s`, Unix seconds."""

@@ -188,12 +188,15 @@ class Slots:
         first = self.begin(_EVENT)
         if first is None:
             return None
-        more = [Slot(_EVENT, first.sent_s, nothing) for _ in range(count - 1)]
-        self._under_way[_EVENT] += len(more)
-        self._sent[_EVENT].update(dict.fromkeys(more))
+        slots, sent = [first], self._sent[_EVENT]
+        for _ in range(count - 1):
+            slot = Slot(_EVENT, first.sent_s, nothing)
+            slots.append(slot)
+            sent[slot] = None
+        self._under_way[_EVENT] += count - 1
         if self._next_event_s > first.sent_s:
-            self._next_event_s += len(more) * EVENT_PERIOD_S
-        return [first, *more]
+            self._next_event_s += (count - 1) * EVENT_PERIOD_S
+        return slots
 
     def sent(self, priority: Priority, on_overdue: Callable[[], None]) -> Slot:
         """Record that a request is sent on a slot that was taken.
@@ -206,11 +209,14 @@ class Slots:
             self._watch_for_overdue(priority)
         return slot
 
-    def ended(self, slot: Slot, error: APIError | None) -> None:
-        """Learn from the answer or failure of a request, and give its slot back. None as error means success."""
-        priority, now = slot.priority, self._time()
-        if error is None or error.status:
-            # Learn how long this kind of request takes.
+    def ended(self, slot: Slot, error: APIError | None, *, is_abandoned: bool = False) -> None:
+        """Learn from the answer or failure of a request, and give its slot back. None as error means success.
+
+        Nothing is learned from a request that is abandoned.
+        """
+        priority, under_way, now = slot.priority, self._under_way, self._time()
+        # 1. How long does this kind of request take?
+        if not is_abandoned and (error is None or error.status):
             kind, sent_s = self._kinds[priority], slot.sent_s
             usual_s, latency_s = kind.usual_s, now - sent_s
             kind.is_stalled = False
@@ -218,17 +224,14 @@ class Slots:
                 kind.answered_sent_s = sent_s
             usual_s *= _STEP if latency_s > usual_s else 1 / _STEP
             kind.usual_s = _SHORTEST_S if usual_s < _SHORTEST_S else _LONGEST_S if usual_s > _LONGEST_S else usual_s
+        # 2. How many may be under way?
         if error is not None:
             if not (slot.is_hung and isinstance(error, Unreachable)):
                 self.learn(error)
-        elif priority is _BIND and not slot.is_hung:
+        elif priority is _BIND and not (slot.is_hung or is_abandoned):
             limit = self.limit
-            limit.note_latency(now - slot.sent_s, is_full=self._under_way[_BIND] >= limit.value)
-        self.drop(slot)
-
-    def drop(self, slot: Slot) -> None:
-        """Give back the slot (permission to send) of an abandoned request, without learning from the request."""
-        priority, under_way = slot.priority, self._under_way
+            limit.note_latency(now - slot.sent_s, is_full=under_way[_BIND] >= limit.value)
+        # 3. Give the slot back, and to whoever waits for it.
         slot.on_overdue = nothing  # it mostly refers to what holds the slot: a cycle that only a collector would free
         if slot.is_overdue:
             self._overdue[priority] -= 1
@@ -236,12 +239,16 @@ class Slots:
             del self._sent[priority][slot]
             under_way[priority] -= 1
             if priority is _BIND:
-                self._last_bound_s = self._time()
+                self._last_bound_s = now
         bindings, statuses, events, repeats = self._waiting
         # While bindings are under way only time, or the end of an Event, lets another Event go.
         may_disturb = events and (priority is _EVENT or not under_way[_BIND])
         if may_disturb or self._elsewhere or bindings or statuses or repeats:
             self._serve(may_disturb=bool(may_disturb))
+
+    def drop(self, slot: Slot) -> None:
+        """Give back the slot (permission to send) of an abandoned request, without learning from the request."""
+        self.ended(slot, None, is_abandoned=True)
 
     async def wait(self, priority: Priority, waited_s: float = 0.0) -> None:
         """Queue for a slot, and return once one has been taken for the caller."""

@@ -78,7 +78,7 @@ class Transport:
         self._after_watches = WatchConnections()
         self._opening: set[asyncio.Task[None]] = set()  # connections for requests that were sent without waiting
         self._fixed_heads: dict[tuple[str, str, str], str] = {}  # Authorization, Content-Type, Accept -> header lines
-        self._gathered: list[tuple[bytes, float, Sent]] = []  # requests to be sent together
+        self._gathered: list[tuple[Sent, bytes]] = []  # with their bodies, to be sent together
         self._closed = False
 
     async def request(
@@ -138,14 +138,8 @@ class Transport:
         """True if `send` can be used now: not behind a proxy, and not while the token has to be read again."""
         return self.is_direct and self.clock.now() < self.credentials.fresh_until
 
-    def send(
-        self, sent: Sent, body: bytes, content_type: str, accept: str, timeout_s: float, *, together: bool = False
-    ) -> None:
-        """Begin a POST of whose answer only the status matters. A 401 is an answer like another.
-
-        With `together` it may share its way, up to MOST_TOGETHER requests in one write on one connection, with others
-        that are sent so in the same turn of the event loop. They are answered one after the other.
-        """
+    def send(self, sent: Sent, body: bytes, content_type: str, accept: str, timeout_s: float) -> None:
+        """Begin a POST of whose answer only the status matters. A 401 is an answer like another."""
         if self._closed:
             asyncio.get_running_loop().call_soon(sent.answered, self._is_closed())
             return
@@ -153,32 +147,47 @@ class Transport:
         fixed = self._fixed_heads.get((header, content_type, accept)) or self._fix(header, content_type, accept)
         head = f"POST {self._prefix}{sent.path} HTTP/1.1\r\n{fixed}Content-Length: {len(body)}\r\n\r\n"
         sent.transport, sent.sent_bytes, sent.start_s = self, len(body), self.clock.now()
-        if together:
-            self._gather(head.encode("latin-1") + body, timeout_s, sent)
-            return
         connection = (self._pool or self._open_pool()).take_idle()
         if connection is not None:
             connection.send(head.encode("latin-1") + body, timeout_s, sent)
             return
         self._open_for(head.encode("latin-1") + body, timeout_s, [sent])
 
-    def _gather(self, request: bytes, timeout_s: float, sent: Sent) -> None:
-        if not self._gathered:
-            asyncio.get_running_loop().call_soon(self._send_gathered)
-        self._gathered.append((request, timeout_s, sent))
-        if len(self._gathered) == MOST_TOGETHER:
-            self._send_gathered()
+    def send_together(
+        self, requests: Sequence[tuple[Sent, bytes]], content_type: str, accept: str, timeout_s: float
+    ) -> None:
+        """Begin POSTs as `send` does, each with its body, but up to MOST_TOGETHER in one write on one connection.
 
-    def _send_gathered(self) -> None:
-        gathered, self._gathered = self._gathered, []
-        if not gathered:
-            return
-        requests, timeouts_s, exchanges = zip(*gathered, strict=True)
-        connection = None if self._closed else self._open_pool().take_idle()
+        They are answered one after the other.
+        """
+        header = self.credentials.header
+        fixed = self._fixed_heads.get((header, content_type, accept)) or self._fix(header, content_type, accept)
+        parts: list[bytes] = []
+        exchanges, now = [], self.clock.now()
+        for sent, body in requests:
+            head = f"POST {self._prefix}{sent.path} HTTP/1.1\r\n{fixed}Content-Length: {len(body)}\r\n\r\n"
+            sent.transport, sent.sent_bytes, sent.start_s = self, len(body), now
+            parts += head.encode("latin-1"), body
+            exchanges.append(sent)
+        request = b"".join(parts)
+        connection = None if self._closed else (self._pool or self._open_pool()).take_idle()
         if connection is not None:
-            connection.send_together(b"".join(requests), max(timeouts_s), exchanges)
+            connection.send_together(request, timeout_s, exchanges)
         else:
-            self._open_for(b"".join(requests), max(timeouts_s), exchanges)
+            self._open_for(request, timeout_s, exchanges)
+
+    def gather(self, sent: Sent, body: bytes, content_type: str, accept: str, timeout_s: float) -> None:
+        """Begin a POST as `send` does, but together with others of its kind from the same turn of the event loop."""
+        if not self._gathered:
+            asyncio.get_running_loop().call_soon(self._send_gathered, content_type, accept, timeout_s)
+        self._gathered.append((sent, body))
+        if len(self._gathered) == MOST_TOGETHER:
+            self._send_gathered(content_type, accept, timeout_s)
+
+    def _send_gathered(self, content_type: str, accept: str, timeout_s: float) -> None:
+        gathered, self._gathered = self._gathered, []
+        if gathered:
+            self.send_together(gathered, content_type, accept, timeout_s)
 
     def _open_for(self, request: bytes, timeout_s: float, exchanges: Sequence[Exchange]) -> None:
         def has_opened(task: asyncio.Task[None]) -> None:
