@@ -14,7 +14,7 @@ import functools
 import os
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -46,7 +46,6 @@ from kscheduler.client.protocol import (
     DirectBinds,
     Event,
     EventSlot,
-    EventType,
     OnAnswered,
     Page,
     PodStatusPatch,
@@ -63,7 +62,7 @@ from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.client.slots import Slots
 from kscheduler.client.times import micro_time
 from kscheduler.client.transport import MOST_TOGETHER, Sent, Transport
-from kscheduler.client.wire import LineDecoder, decode_page
+from kscheduler.client.wire import LineDecoder, WatchError, decode_page
 from kscheduler.client.write_permission import NOT_BOUND, not_leading
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, Conflict, DecodeError
@@ -94,8 +93,6 @@ _STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 _ACCEPT_PROTOBUF = f"{protobuf.CONTENT_TYPE},application/json"
 
 _CLAIMS_BELOW = f"/apis/{RESOURCE_CLAIMS.group_version}/namespaces"
-
-_BOOKMARK: Final = EventType.BOOKMARK  # which costs more at each event
 
 _quoted = functools.lru_cache(maxsize=1_024)(quote)  # names of what is written several times in a row
 _encode = msgspec.json.encode
@@ -187,16 +184,19 @@ class KubeClient:
         self, resource: Resource[T], *, resource_version: str, field_selector: str = "", timeout_s: float = 300.0
     ) -> AsyncIterator[list[WatchEvent[T]]]:
         path, stream = await self._open_watch(resource, resource_version, field_selector, timeout_s)
-        decode = LineDecoder(resource)
+        decode = LineDecoder(resource, partial(_expect_bookmarks, stream))
         with self._transport.reading(path, stream):
             while (lines := await stream.next_lines()) is not None:
-                events, error = decode.events(filter(None, lines))
+                events: list[WatchEvent[T]] = []
+                ended: APIError | None = None
+                try:
+                    decode.pass_on(events.extend, lines)
+                except WatchError as error:
+                    ended = self._transport.watch_error(resource.path, error.status)
                 if events:
-                    if events[-1].type is _BOOKMARK:
-                        _expect_bookmarks(stream)
                     yield events
-                if error is not None:
-                    raise self._transport.watch_error(resource.path, error.status)
+                if ended is not None:
+                    raise ended
 
     @property
     def pushes(self) -> bool:
@@ -212,19 +212,12 @@ class KubeClient:
         timeout_s: float = 300.0,
     ) -> None:
         path, stream = await self._open_watch(resource, resource_version, field_selector, timeout_s)
-        decode = LineDecoder(resource)
-
-        def take(lines: list[bytes]) -> None:
-            events, error = decode.events(filter(None, lines))
-            if events:
-                if events[-1].type is _BOOKMARK:
-                    _expect_bookmarks(stream)
-                receive(events)
-            if error is not None:
-                raise self._transport.watch_error(resource.path, error.status)
-
+        decode = LineDecoder(resource, partial(_expect_bookmarks, stream))
         with self._transport.reading(path, stream):
-            await stream.hand_over(take)
+            try:
+                await stream.hand_over(partial(decode.pass_on, receive))
+            except WatchError as error:
+                raise self._transport.watch_error(resource.path, error.status) from None
 
     async def _open_watch(
         self, resource: Resource[Any], resource_version: str, field_selector: str, timeout_s: float

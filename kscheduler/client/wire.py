@@ -9,8 +9,8 @@ reader can let the event loop run in between.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any, Generic, TypeVar, cast
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
 
@@ -28,7 +28,7 @@ from kscheduler.api.decode import (
 )
 from kscheduler.api.objects import APIStruct, ObjectMeta
 from kscheduler.client.foreign_bodies import kind_of_foreign
-from kscheduler.client.protocol import EventType, Page, Resource, WatchEvent
+from kscheduler.client.protocol import EventType, Page, Resource, WatchEvent, nothing
 from kscheduler.client.watch_dedup import dedup_of
 from kscheduler.errors import DecodeError
 from kscheduler.input.decoding import check_utf8
@@ -38,6 +38,7 @@ T = TypeVar("T")
 
 _ADDED = b'{"type":"ADDED"'  # the order in which Go writes its fields; such a line repeats nothing
 _TYPES = {each.value: each for each in EventType}
+_BOOKMARK: Final = EventType.BOOKMARK  # which costs more at each event
 
 # Decoding at once what is smaller takes a millisecond or less.
 BIG_PAGE_BYTES = 512 << 10
@@ -124,8 +125,10 @@ class LineDecoder(Generic[T]):
     Of an event that changes nothing for the scheduler, only the resource version is returned.
     """
 
-    def __init__(self, resource: Resource[T]) -> None:
+    def __init__(self, resource: Resource[T], on_bookmark: Callable[[], None] = nothing) -> None:
+        """Create a decoder for a new watch. `on_bookmark` is called when lines end in a bookmark."""
         self._resource = resource
+        self._on_bookmark = on_bookmark
         self._repeats = dedup_of(resource.type)
         self._decode = decoder(_Line[resource.type])  # type: ignore[name-defined]
         self._read_line = resource.read_line
@@ -133,17 +136,20 @@ class LineDecoder(Generic[T]):
 
     def __call__(self, raw: bytes) -> WatchEvent[T]:
         """Decode one event; an object that cannot be decoded is logged. Raises WatchError for an ERROR event."""
-        events, error = self.events((raw,))
-        if error is not None:
-            raise error
-        return events[0]
-
-    def events(self, lines: Iterable[bytes]) -> tuple[list[WatchEvent[T]], WatchError | None]:
-        """Return the events of lines up to an ERROR event, and that error; None if there is none."""
         events: list[WatchEvent[T]] = []
+        self.pass_on(events.extend, (raw,))
+        return events[0] if events else self._decode_line(raw)  # a line without a byte is none of a watch
+
+    def pass_on(self, receive: Callable[[Sequence[WatchEvent[T]]], None], lines: Iterable[bytes]) -> None:
+        """Call `receive` once with the events of these lines, up to an ERROR event, for which WatchError is raised.
+
+        Empty lines are skipped. `receive` is not called without an event.
+        """
+        events: list[WatchEvent[T]] = []
+        ended: WatchError | None = None
         repeats, read_line = self._repeats, self._read_line
         try:
-            for raw in lines:
+            for raw in filter(None, lines):
                 if not raw.isascii() and (damaged := self._damaged(raw)) is not None:
                     events.append(damaged)
                 elif repeats is not None and not raw.startswith(_ADDED) and (version := repeats.version_if_repeat(raw)):
@@ -155,8 +161,13 @@ class LineDecoder(Generic[T]):
                 else:
                     events.append(self._decode_line(raw))
         except WatchError as error:
-            return events, error
-        return events, None
+            ended = error
+        if events:
+            if events[-1].type is _BOOKMARK:
+                self._on_bookmark()
+            receive(events)
+        if ended is not None:
+            raise ended
 
     def _damaged(self, raw: bytes) -> WatchEvent[T] | None:
         """Return the event of a line that is no UTF-8: it may look sound, and is not to be compared, let alone kept."""
