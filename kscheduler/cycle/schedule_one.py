@@ -335,6 +335,7 @@ class ScheduleOne:
             if outcome is None:
                 self._queue.done(cycle.pod.uid)
                 self._cache.finish_binding(cycle.pod.uid, self._clock.now())
+                self._statuses.forget(cycle.pod.uid)
                 return
             self._cache.forget(cycle.pod.uid)
             if cycle.queued.pool is not Pool.GONE:

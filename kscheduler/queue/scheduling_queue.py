@@ -126,6 +126,7 @@ class SchedulingQueue:
         self._unschedulable = self.unschedulable_type(self._rules)
         self._waker = Waker(self._unschedulable, self._rules, self._move, clock, piece_steps)
         self._in_flight = InFlightPods()
+        self.in_flight_uids = self._in_flight.pods.keys()  # as a view
         # (when it is to come back, its attempts before, pod), also of pods that have come back before that
         self._deferred: deque[tuple[float, int, QueuedPodInfo]] = deque()
         # id of a cluster event -> did a plugin register for it? Nearly all events are constants, hashing one is a call.

@@ -131,6 +131,7 @@ class PodEvents:
                 past.seen(new, assumed_on="" if promised is None else promised.node_name)
             if self._cache.confirm_unanswered(new):
                 self._queue.drop_bound(new.metadata.uid)
+                self._on_gone(new.metadata.uid)
                 self._confirmed(new)
             else:
                 self._bound(new, was_bound=None)
@@ -191,12 +192,15 @@ class PodEvents:
             self._wake()
 
     def _confirmed(self, pod: Pod) -> None:
-        """Handle the confirmation of our own binding: its pod has left the queue when it was popped."""
+        """Handle the confirmation of our own binding: its pod has left the queue when it was popped.
+
+        If the binding was answered, the end of the pod's cycle has forgotten what was kept of its status.
+        """
         uid, queue = pod.metadata.uid, self._queue
         if uid in self._nominations.by_pod:
             self._nominations.remove(uid)
-        self._on_gone(uid)
-        queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, pod, self._clock.now())
+        if queue.uids or queue.in_flight_uids:  # else nobody waits for anything
+            queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, pod, self._clock.now())
         if queue.uids:
             self._wake()
 
