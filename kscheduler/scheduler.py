@@ -783,7 +783,8 @@ class Scheduler:
                     break
                 return 0.0  # others have their turn first
             if not self._work.is_set:
-                return self._pause_s()
+                has_deadline = self.queue.uids or self._timers.due or self._assumed_ttl_s > 0
+                return self._pause_s() if has_deadline else None
         self._work.end()
         return None
 
@@ -825,8 +826,6 @@ class Scheduler:
 
     def _pause_s(self) -> float | None:
         """Return the seconds until the next deadline of a pod; None without one."""
-        if not self.queue.uids and not self._timers.due and self._assumed_ttl_s <= 0:
-            return None
         now = self._clock.now()
         deadline = self.queue.next_deadline(now)
         moment = self._timers.next_moment() if self._timers.due else None

@@ -67,8 +67,9 @@ class ScheduleBatch:
         """Decide up to `most` pods, and return how many were decided; 0 if none can be decided now."""
         if self._cache.is_torn:
             self._cache.mend()
-        lane = self._lane
-        if (lane is None or lane.is_broken or self._decisions is not None) and self._decides_alone(now):
+        # Without a lane, and while decisions are to be explained in full, the next pod is decided by itself.
+        lane, decisions = self._lane, self._decisions
+        if lane is None or lane.is_broken or (decisions is not None and now >= decisions.spare.from_s):
             return self._run_alone(now)
         # 1. Take them in the order of the queue.
         popped = self._queue.pop_many(now, self._size if self._size < most else most)
@@ -81,11 +82,6 @@ class ScheduleBatch:
         except Exception:
             self._rescue(popped)
             return len(popped)
-
-    def _decides_alone(self, now: float) -> bool:
-        """Return True if the next pod is decided by itself: there is no lane, or its decision is to be explained."""
-        lane, decisions = self._lane, self._decisions
-        return lane is None or lane.is_broken or (decisions is not None and decisions.wants_details(now))
 
     def _decide(self, popped: Sequence[QueuedPodInfo], now: float) -> int:
         """Decide popped pods in order, and return how many were tried; the others are back in the queue."""
@@ -177,7 +173,7 @@ class ScheduleBatch:
                 except Exception:
                     self._failed(queued, cycle)
             done += placed
-            self._report(lane, placements)
+            lane.report(placements)
         return done
 
     def _assume(
@@ -210,14 +206,6 @@ class ScheduleBatch:
         except Exception:
             log.exception("the binding cycles of a batch could not begin together")
         return cycles, are_assumed
-
-    def _report(self, lane: CompiledLane, placements: Placements) -> None:
-        try:
-            lane.report(placements)
-        except MemoryError:
-            raise
-        except Exception:
-            log.exception("metrics of a batch could not be recorded")
 
     def _defers(self, queued: QueuedPodInfo) -> bool:
         """Put a pod aside that shares a claim whose allocation is being written; return whether it was.

@@ -76,7 +76,7 @@ class DecisionLog:
         self._top_nodes = options.top_nodes
         self._table = table
         self._stopwatch = stopwatch
-        self._spare = Allowance(SHARE, SAVED_S)
+        self.spare = Allowance(SHARE, SAVED_S)  # while there is some, decisions are made so that they have details
         self._asked = Allowance(ASKED_SHARE, ASKED_SAVED_S)
         self._names: NodeNames | None = None
         self._names_generation = -1  # the table's generation when the names were read
@@ -105,7 +105,7 @@ class DecisionLog:
             record.node, record.evaluated, record.feasible = found.node_name, found.evaluated, found.feasible
         else:
             _write_rejection(record, found)
-        allowance = self._asked if self.is_asked_for(pod, now) else self._spare
+        allowance = self._asked if self.is_asked_for(pod, now) else self.spare
         if looks_back and allowance.has_some(now) and _looked_at_nodes(found):
             record.details = self._details(queued, framework, state, record.node, now, allowance)
             record.bytes = record.measure()
@@ -117,7 +117,7 @@ class DecisionLog:
         self, placed: Sequence[QueuedPodInfo], node_names: Sequence[str], feasible: Sequence[int], now: float
     ) -> None:
         """Record decisions of the compiled lane, of which only the node and the number of feasible nodes are known."""
-        nodes, records = len(self._table), []
+        nodes, records = len(self._table.node_names), []
         for at, queued in enumerate(placed):
             pod, node_name, fitting = queued.pod_info.pod, node_names[at], feasible[at]
             metadata = pod.metadata
@@ -125,10 +125,6 @@ class DecisionLog:
             profile, attempt = pod.spec.scheduler_name, queued.attempts
             records.append(DecisionRecord(metadata.uid, key, profile, attempt, now, nodes, node_name, nodes, fitting))
         self.ring.add_many(records)
-
-    def wants_details(self, now: float) -> bool:
-        """Return True if the time budget permits collecting details of each node for a decision."""
-        return now >= self._spare.from_s
 
     def first_asked_for(self, batch: Sequence[QueuedPodInfo], now: float) -> int:
         """Return the index in `batch` of the first pod whose annotation requests details of its decision.
@@ -148,7 +144,7 @@ class DecisionLog:
 
     def took(self, seconds: float, now: float, *, is_asked_for: bool = False) -> None:
         """Charge the budget for the time of a decision that was made by the slower general lane to have its details."""
-        (self._asked if is_asked_for else self._spare).spend(seconds, now)
+        (self._asked if is_asked_for else self.spare).spend(seconds, now)
 
     def bound(self, uid: str, now: float) -> None:
         record = self.ring.latest.get(uid)

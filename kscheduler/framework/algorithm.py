@@ -204,7 +204,8 @@ class Algorithm:
         this for the pods that its kernels decided.
         """
         table = self._handle.table
-        self._next_start_row = (self._next_start_row + searches * len(table)) % (table.columns.rows or 1)
+        nodes = len(table.node_names)
+        self._next_start_row = (self._next_start_row + searches * nodes) % (table.columns.rows or 1)
 
     def _begin_search(self, state: CycleState) -> Diagnosis:
         self._cycles += 1

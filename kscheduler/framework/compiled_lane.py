@@ -206,7 +206,7 @@ class CompiledLane:
         # 3. Name the nodes. The columns count the pods: nothing else may happen until they are assumed.
         return Placements(
             rows,
-            self._table.names_at(rows),
+            list(map(self._table.name_at, rows)),
             feasible,
             run if len(run) == len(rows) else run[: len(rows)],
             found - started,
@@ -320,7 +320,7 @@ class CompiledLane:
             if row < 0:
                 return (), ()
             if number is not None and fitting > 1:
-                self._ties.use(1)
+                self._ties.used += 1
             counted = self._classes.counted.get(pod_class)
             if counted is not None and not self._recount(pod_class, row, counted):
                 return (), ()
@@ -338,7 +338,7 @@ class CompiledLane:
         if placed < len(run):
             del rows[placed:], feasible[placed:]
         if bits is not None:
-            self._ties.use(placed - feasible.count(1))
+            self._ties.used += placed - feasible.count(1)
         counted = self._classes.counted.get(run[-1])
         if counted is not None and placed == len(run) and not self._recount(run[-1], rows[-1], counted):
             del rows[-1:], feasible[-1:]
@@ -398,7 +398,7 @@ class CompiledLane:
             self._log_fault(joined, error)
             return False
         if bits is not None and fitting > 1:
-            self._ties.use(1)
+            self._ties.used += 1
         rows.append(row)
         feasible.append(fitting)
         return True
@@ -419,24 +419,30 @@ class CompiledLane:
         """Report metrics of placements that have been carried out, and move the start of the next search past them.
 
         Each pod counts with the mean time of its run; the kernels filter and score in one pass, so each of the two gets
-        half.
+        half. A fault is logged: it costs the metrics, and must not cost the pods of a batch their bindings.
         """
+        run, looking_s, placing_s = placements.classes, placements.looking_s, placements.placing_s
+        try:
+            if not self._measures_steps:
+                for pod_class in run:
+                    self._profiles[self._classes.evaluations[pod_class].profile].algorithm.pass_over(1)
+            elif len(run) == 1:  # as are all pods of classes with terms
+                self._observer.algorithm_durations.observe(looking_s + placing_s)
+                evaluations, scored = self._classes.evaluations[run[0]], int(placements.feasible[0] != 1)
+                evaluations.count(1, scored)
+                self._report_points(evaluations.profile, 1, scored, looking_s, placing_s)
+            elif run:
+                self._report_run(placements)
+        except MemoryError:
+            raise
+        except Exception:
+            log.exception("metrics of a batch could not be recorded")
+
+    def _report_run(self, placements: Placements) -> None:
         run, feasible = placements.classes, placements.feasible
         looking_s, placing_s = placements.looking_s, placements.placing_s
-        pods = len(run)
-        if not pods:
-            return
-        if not self._measures_steps:
-            for pod_class in run:
-                self._profiles[self._classes.evaluations[pod_class].profile].algorithm.pass_over(1)
-            return
-        self._observer.algorithm((looking_s + placing_s) / pods, pods)
-        evaluations_of = self._classes.evaluations
-        if pods == 1:  # as are all pods of classes with terms
-            evaluations, scored = evaluations_of[run[0]], int(feasible[0] != 1)
-            evaluations.count(1, scored)
-            self._report_points(evaluations.profile, 1, scored, looking_s, placing_s)
-            return
+        pods, evaluations_of = len(run), self._classes.evaluations
+        self._observer.algorithm_durations.observe_many((looking_s + placing_s) / pods, pods)
         counts: dict[Evaluations, int] = {}  # -> pods
         for pod_class in run:
             evaluations = evaluations_of[pod_class]

@@ -21,29 +21,26 @@ class TieBits:
     def __init__(self, rng: random.Random) -> None:
         self._rng = random.Random(rng.getrandbits(64))
         self._drawn: array[int] = array("Q")
-        self._next = 0  # index of the first unused number in `_drawn`
+        self.used = 0  # numbers of `_drawn` that are consumed; who consumes some adds to it
 
     def draw(self) -> int:
         bits = self.next()
-        self._next += 1
+        self.used += 1
         return bits
 
     def ahead(self, count: int) -> array[int]:
-        """Return the next `count` random numbers without consuming them; `use` consumes numbers."""
-        end = self._next + count
+        """Return the next `count` random numbers without consuming them: the caller adds to `used` how many it uses."""
+        end = self.used + count
         if end > len(self._drawn):
-            self._drawn = self._drawn[self._next :] + self._further(max(AHEAD, count))
-            self._next, end = 0, count
-        return self._drawn[self._next : end]
+            self._drawn = self._drawn[self.used :] + self._further(max(AHEAD, count))
+            self.used, end = 0, count
+        return self._drawn[self.used : end]
 
     def next(self) -> int:
-        """Return the next random number without consuming it; `use` consumes it."""
-        if self._next == len(self._drawn):
+        """Return the next random number without consuming it: the caller adds 1 to `used` if it uses it."""
+        if self.used == len(self._drawn):
             self.ahead(1)
-        return self._drawn[self._next]
-
-    def use(self, count: int) -> None:
-        self._next += count
+        return self._drawn[self.used]
 
     def _further(self, count: int) -> array[int]:
         words = array("I", self._rng.getrandbits(32 * count).to_bytes(4 * count, "little"))

@@ -148,6 +148,8 @@ class Measurements:
         # (profile, result) -> pods of known pod classes (equal specs). `result`: "hint_used" if placed by the stored
         # filter results and scores of the class, "no_hint" or "hint_not_used" if without them.
         self.batch_attempts = Children(self.metrics.batch_attempts_total)
+        # how long it takes to filter, score and select a node for a pod
+        self.algorithm_durations = self.metrics.scheduling_algorithm_duration_seconds
         # (event,) -> duration of its handling, for the event handlers to observe
         self.event_durations = Children(self.metrics.event_handling_duration_seconds)
         # (queue, event) -> pods that entered a queue: active, backoff or unschedulable. `event`: the label of the cause
@@ -191,9 +193,9 @@ class Measurements:
 
     # --- the cycles report ---
 
-    def algorithm(self, seconds: float, times: int = 1) -> None:
-        """Record the seconds taken to filter, score and select a node, for each of `times` pods."""
-        self.metrics.scheduling_algorithm_duration_seconds.observe_many(seconds, times)
+    def algorithm(self, seconds: float) -> None:
+        """Record the seconds taken to filter, score and select a node for a pod."""
+        self.algorithm_durations.observe(seconds)
 
     def scheduled(self, profile: str, *, attempt_s: float, since_first_attempt_s: float, attempts: int) -> None:
         found = self._scheduled.get(profile)

@@ -306,21 +306,25 @@ class RecordedBatch(ScheduleBatch):
 
     inputs: Inputs
     _placed_all = False  # the compiled lane placed all pods that it was asked for
+    _was_alone = False  # the pod was decided by itself, not as one of a batch
 
     def run(self, now: float, most: int) -> int:
-        inputs = self.inputs
-        alone = self._decides_alone(now)
-        size = 1 if alone else min(self._size, most)
+        inputs, size = self.inputs, min(self._size, most)
+        self._was_alone = False
         inputs.begin(now)
         try:
             tried = super().run(now, most)
             if tried:
                 # If the lane was not asked for all of the batch, because of a pod whose decision was to be explained,
                 # then the batch ended with that pod.
-                inputs.decided(size if alone or not self._placed_all else tried)
+                inputs.decided(tried if self._was_alone or self._placed_all else size)
             return tried
         finally:
             inputs.end()
+
+    def _run_alone(self, now: float) -> int:
+        self._was_alone = True
+        return super()._run_alone(now)
 
     def _place(self, batch: Sequence[QueuedPodInfo], now: float) -> int:
         done = super()._place(batch, now)

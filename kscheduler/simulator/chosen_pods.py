@@ -6,6 +6,7 @@ for their answers. The log itself takes no part in a decision.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Sequence
 
 from kscheduler.clock import Clock
@@ -27,14 +28,12 @@ class ChosenPodsLog(DecisionLog):
         """Create an empty log. `pods`: namespace/name of the chosen ones."""
         super().__init__(options, table, clock, lambda: 0.0)  # details take no time, so the budget is never used up
         self._pods = pods
+        self.spare.from_s = math.inf  # no other decision is made in the general lane for its details
 
     def placed(
         self, placed: Sequence[QueuedPodInfo], node_names: Sequence[str], feasible: Sequence[int], now: float
     ) -> None:
         """Record nothing: no chosen pod gets into the compiled lane."""
-
-    def wants_details(self, now: float) -> bool:
-        return False
 
     def first_asked_for(self, batch: Sequence[QueuedPodInfo], now: float) -> int:
         pods = self._pods

@@ -7,7 +7,7 @@ and is changed here only, so the indexes agree by construction.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from kscheduler._fast import CPU, EPHEMERAL_STORAGE, MEMORY, NodeColumns, PodRequest
@@ -56,7 +56,9 @@ class NodeTable:
         self._requests: dict[int, tuple[PodResources, PodRequest]] = {}
         self._infos: list[NodeInfo | None] = []  # row -> node
         self._names: list[str] = []  # row -> name of its node; "" without one
+        self.name_at: Callable[[int], str] = self._names.__getitem__  # the name of the node in a row
         self._rows: dict[str, int] = {}  # node name -> row
+        self.node_names = self._rows.keys()  # as a view
         # Bumped when a node appears, leaves, or changes labels, taints or the unschedulable bit.
         self.static_generation = 0
         self.pod_watchers: list[PodWatcher] = []  # notified of each pod put on or taken off a node
@@ -90,7 +92,7 @@ class NodeTable:
 
     def names_at(self, rows: Iterable[int]) -> list[str]:
         """Return the names of the nodes in `rows`, each of which must have a node."""
-        return list(map(self._names.__getitem__, rows))
+        return list(map(self.name_at, rows))
 
     def names(self) -> list[str]:
         """Return the names of the nodes by row, "" for a row without a node, as a list of the caller's own."""

@@ -118,6 +118,7 @@ class GroupCounters(Generic[G]):
         self._columns = columns
         self._make = make
         self._groups: dict[Hashable, G] = {}  # key -> group; each has pods
+        self.get: Callable[[Hashable], G | None] = self._groups.get  # returns the group with a key, if there is one
         self._appeared: list[G] = []  # in order of id; may hold groups that are gone
         self.last_id = -1  # the id of the group that appeared last
         self.vanished = 0  # groups that have lost their last pod so far
@@ -129,9 +130,6 @@ class GroupCounters(Generic[G]):
 
     def __iter__(self) -> Iterator[G]:
         return iter(self._groups.values())
-
-    def get(self, key: Hashable) -> G | None:
-        return self._groups.get(key)
 
     def since(self, seen: int) -> list[G]:
         """Return the groups of pods that appeared after the group with id `seen`.
@@ -289,7 +287,7 @@ class PodCounters:
         """
         group: LabelClass | None = None
         labels: Mapping[str, str] | None = None
-        namespace = ""
+        namespace, known = "", self.by_labels.get
         for at, pod in enumerate(pods):
             row, meta = rows[at], pod.pod.metadata
             if (
@@ -298,7 +296,8 @@ class PodCounters:
                 or meta.namespace != namespace
                 or meta.deletion_timestamp is not None
             ):
-                group = self.by_labels.group(self._label_keys.of(pod.pod))
+                key = self._label_keys.of(pod.pod)
+                group = known(key) or self.by_labels.group(key)
                 labels, namespace = meta.labels, meta.namespace
             group.rows[row] = group.rows.get(row, 0) + 1
             for counter, weight in group.counted_by.items():

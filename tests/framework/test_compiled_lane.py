@@ -301,7 +301,7 @@ def test_tie_bits_are_the_same_however_many_are_looked_at() -> None:
     for number in (1, 500, 2, AHEAD + 7, 900):
         assert many.next() == drawn[len(seen)]
         seen += many.ahead(number)
-        many.use(number)
+        many.used += number
     assert seen == drawn[: len(seen)]
     assert all(0 <= bits < 1 << 32 for bits in drawn)
 
