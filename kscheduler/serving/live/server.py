@@ -36,6 +36,10 @@ class ServerWithPage(Server):
 
         super().add_handler(path, across(main, answered))
 
+    @property
+    def paths(self) -> list[str]:
+        return [*super().paths, PREFIX]
+
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.path.startswith(PREFIX) or request.path == PREFIX[:-1]:

@@ -25,6 +25,7 @@ from kscheduler.serving.live.server import (
     TrustAcross,
 )
 from kscheduler.serving.server import Listen
+from kscheduler.serving.zpages import folders
 from tests.ui.live.fixture import reading
 from tests.ui.live.stage import NoAuthorities, Stage
 from tests.ui.live.viewer import Stream, bearer
@@ -122,6 +123,11 @@ async def test_a_handler_that_does_not_read_the_scheduler_runs_beside_it(
     assert await (await client.get(f"{endpoint.url}/independent")).text() == "mine"
     assert threading.get_ident() not in endpoint.handlers
     assert set(endpoint.guard.threads) == {threading.get_ident()}
+
+
+async def test_the_page_is_among_the_paths_that_are_served(endpoint: Endpoint) -> None:
+    assert "/ui" in folders(endpoint.server.paths)
+    assert "/mine" in folders(endpoint.server.paths)
 
 
 async def test_their_refusals_are_as_without_the_page(endpoint: Endpoint, client: aiohttp.ClientSession) -> None:
