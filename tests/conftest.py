@@ -9,6 +9,7 @@ import pytest
 
 from kscheduler.observability import logs
 from tests.support.few_cases import FewCases
+from tests.support.inner_runs import InnerRuns
 from tests.support.order import LongestFirst
 from tests.support.releases import SharedByReleases
 from tests.support.seeds import load_hypothesis_profile
@@ -22,6 +23,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(LongestFirst(), "longest-first")
     config.pluginmanager.register(SharedByReleases(), "shared-by-releases")
     config.pluginmanager.register(FewCases(), "few-cases")
+    config.pluginmanager.register(InnerRuns(), "inner-runs")
 
 
 @pytest.fixture
