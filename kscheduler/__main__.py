@@ -7,6 +7,6 @@ import sys
 if not getattr(sys.flags, "safe_path", False):
     del sys.path[0]
 
-from kscheduler.command.cli import main
+from kscheduler.command.start import main
 
 sys.exit(main())

@@ -34,7 +34,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # of the 
 _START = """\
 #!/{home}/bin/python
 import sys
-from kscheduler.command.cli import main
+from kscheduler.command.start import main
 sys.exit(main())
 """
 

@@ -267,10 +267,13 @@ async def serve(
 
 
 async def until_signal(work: Coroutine[Any, Any, T]) -> T | None:
-    """Return the result of `work`; None if a signal to stop comes before. A `Replica` handles signals after that."""
+    """Return the result of `work`; None if a signal to stop comes before.
+
+    The process's own handlers are back in place after that, until a `Replica` handles signals.
+    """
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    signals = (signal.SIGTERM, signal.SIGINT)
-    for number in signals:
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    for number in handlers:
         loop.add_signal_handler(number, stop.set)
     task, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     try:
@@ -278,8 +281,9 @@ async def until_signal(work: Coroutine[Any, Any, T]) -> T | None:
         return task.result() if task.done() else None
     finally:
         await cancel_and_wait(task, stopping)
-        for number in signals:
+        for number, handler in handlers.items():
             loop.remove_signal_handler(number)
+            signal.signal(number, handler)
 
 
 def scheduler_maker(options: RunOptions) -> Callable[..., Scheduler]:

@@ -14,6 +14,7 @@ from kscheduler.client.request_observer import NoObserver
 from kscheduler.clock import SystemClock
 from kscheduler.command.flags import RunOptions
 from kscheduler.command.running import connect_reviewers, until_signal
+from kscheduler.command.start import end_at_once
 from kscheduler.errors import APIError, ConfigError
 from kscheduler.serving.options import AuthenticationOptions, AuthorizationOptions
 from tests.client.fake_apiserver import FakeAPIServer
@@ -65,7 +66,16 @@ async def test_a_kubeconfig_that_is_not_there_is_refused_with_its_flag(tmp_path:
 async def test_a_scheduler_that_waits_for_the_apiservers_version_can_be_stopped(number: signal.Signals) -> None:
     asyncio.get_running_loop().call_soon(signal.raise_signal, number)
     assert await until_signal(asyncio.Event().wait()) is None
-    assert signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_after_the_wait_signals_are_handled_as_before(number: signal.Signals) -> None:
+    before = signal.signal(number, end_at_once)
+    try:
+        assert await until_signal(asyncio.sleep(0.0, "chosen")) == "chosen"
+        assert signal.getsignal(number) is end_at_once
+    finally:
+        signal.signal(number, before)
 
 
 async def test_what_is_waited_for_is_returned_or_raised() -> None:

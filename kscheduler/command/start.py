@@ -1,0 +1,35 @@
+"""The entry of the `kscheduler` command: how signals end the process before its code is there to handle them.
+
+The imports of `kscheduler run` take most of a second. A signal to stop ends the process at once during that time, with
+the exit code of any other stop: nothing has begun that would have to be brought to an end. Without a handler SIGTERM
+would be an exit code of -15, and in a container it would be lost, since the kernel drops signals that its first process
+has no handler for; the kubelet would then wait for its whole grace period. `running.until_signal` and `replica.Replica`
+handle the signals later, each for a while, and leave these handlers in place around theirs.
+
+Nothing of kscheduler may be imported here at the top.
+"""
+
+import os
+import signal
+import sys
+
+EXIT_STOPPED = 0  # as `run` returns it when a signal to stop has ended it in order
+EXIT_INTERRUPTED = 130
+
+
+def main() -> int:
+    """Run the `kscheduler` command with the process's arguments, and return its exit code."""
+    if sys.argv[1:2] == ["run"]:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, end_at_once)
+    try:
+        from kscheduler.command.cli import main as run_command
+    except KeyboardInterrupt:
+        print("kscheduler: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    return run_command()
+
+
+def end_at_once(number: int, frame: object) -> None:
+    """End the process. An exception would not do: it could be raised within an import that takes it for its own."""
+    os._exit(EXIT_STOPPED)

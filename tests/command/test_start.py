@@ -1,0 +1,56 @@
+"""Signals to stop that come while the command is being imported."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kscheduler.testing.controlplane.patience import eventually
+
+# Stands in for a library that the command imports, and makes that import last for ever.
+ENDLESS_IMPORT = """
+print("importing", flush=True)
+while True:
+    pass
+"""
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Path:
+    (tmp_path / "msgspec.py").write_text(ENDLESS_IMPORT)
+    return tmp_path
+
+
+def stopped(number: signal.Signals, folder: Path, *arguments: str) -> tuple[int, str]:
+    """Send a signal to the command while it imports a module of the folder; return its exit code and its stderr."""
+    command = [sys.executable, "-m", "kscheduler", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "importing\n"
+            process.send_signal(number)
+            eventually(lambda: process.poll() is not None, "the command ends")
+        finally:
+            process.kill()
+        _, errors = process.communicate()
+    return process.returncode, errors
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_scheduler_that_has_not_begun_ends_as_one_that_is_stopped(number: signal.Signals, endless: Path) -> None:
+    assert stopped(number, endless, "run") == (0, "")
+
+
+def test_another_command_that_is_interrupted_says_so_in_one_line(endless: Path) -> None:
+    assert stopped(signal.SIGINT, endless, "version") == (130, "kscheduler: interrupted\n")
+
+
+def test_another_command_is_ended_by_sigterm_as_any_program(endless: Path) -> None:
+    assert stopped(signal.SIGTERM, endless, "version") == (-signal.SIGTERM, "")
