@@ -227,6 +227,9 @@ def show(options: ShowOptions) -> int:
 
 
 def version(options: VersionOptions) -> int:
+    if options.output == "short":
+        print(f"kscheduler {__version__}")
+        return 0
     from kscheduler._fast import COMPILED
 
     facts = {"version": __version__, "python": platform.python_version(), "compiled": COMPILED}

@@ -281,9 +281,9 @@ class CompletionOptions:
 
 @dataclass(frozen=True, slots=True)
 class VersionOptions:
-    """The options of `kscheduler version [--output json]`."""
+    """The options of `kscheduler version [--output json]`, and of `kscheduler run --version`."""
 
-    output: str = "text"
+    output: str = "text"  # or "json", or "short": what `kscheduler --version` prints
 
 
 Options = (
@@ -312,8 +312,8 @@ def parse(argv: Sequence[str] | None = None) -> Options:
     Raises ConfigError for wrong ones, SystemExit(0) for --help.
     """
     arguments = sys.argv[1:] if argv is None else list(argv)
-    if arguments[:1] == ["sweep"] and arguments[1:2] in (["collect"], ["index"]):
-        arguments[:2] = [f"sweep-{arguments[1]}"]
+    if arguments[:1] == ["sweep"] and arguments[1:2] and (inner := f"sweep-{arguments[1]}") in _SWEEP_PARTS:
+        arguments[:2] = [inner]
     words = argparse.Namespace(words=tuple(arguments))  # as they were typed
     namespace = _parser(arguments[0] if arguments else "").parse_args(arguments, words)
     make: Callable[[argparse.Namespace], Options] = namespace.make
@@ -422,23 +422,20 @@ def parsers_of_commands() -> dict[str, argparse.ArgumentParser]:
     """Return the parser of each command, with all its flags. "" is the program, "config show" a subcommand."""
     found: dict[str, argparse.ArgumentParser] = {"": _parser()}
     for command in _below(found[""]):
-        if command.startswith(_SWEEP_PART):
-            continue
         found[command] = parser = _below(_parser(command))[command]
         found |= {f"{command} {name}": below for name, below in _below(parser).items()}
-    for part in ("collect", "index"):
-        found[f"sweep {part}"] = _below(_parser(_SWEEP_PART + part))[_SWEEP_PART + part]
+    for inner, part in _SWEEP_PARTS.items():
+        found[f"sweep {part}"] = _below(_parser(inner))[inner]
     return found
 
 
 def words_of_commands() -> dict[str, list[str]]:
     """Return what may follow each command: its flags and subcommands. "" is the program, "config show" a subcommand."""
-    found = {command: _words_of(parser) for command, parser in parsers_of_commands().items()}
-    found[""] = [word for word in found[""] if not word.startswith(_SWEEP_PART)]
-    return found
+    return {command: _words_of(parser) for command, parser in parsers_of_commands().items()}
 
 
-_SWEEP_PART = "sweep-"  # begins the inner names of `sweep collect` and `sweep index`
+# Inner name of a command below `sweep`, which has arguments of its own -> its name. `parse` alone uses the inner ones.
+_SWEEP_PARTS = {"sweep-collect": "collect", "sweep-index": "index"}
 
 
 def _below(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -659,17 +656,18 @@ def _add_simulate(parser: argparse.ArgumentParser, wanted: bool) -> None:
 
 def _add_sweep(commands: argparse._SubParsersAction[_Parser], command: str) -> None:
     parser = commands.add_parser("sweep", help="simulate a grid of traces, clusters, configurations and seeds; compare")
-    collect = commands.add_parser("sweep-collect", prog="kscheduler sweep collect")
-    index = commands.add_parser("sweep-index", prog="kscheduler sweep index")
-    if command.startswith("sweep"):
-        from kscheduler.sweep.options import add_arguments, add_collect_arguments, add_index_arguments
+    parser.set_defaults(make=SweepOptions)
+    if command == "sweep":
+        from kscheduler.sweep.options import add_arguments
 
         add_arguments(parser)
-        add_collect_arguments(collect)
-        add_index_arguments(index)
-    parser.set_defaults(make=SweepOptions)
-    collect.set_defaults(make=partial(SweepOptions, part="collect"))
-    index.set_defaults(make=partial(SweepOptions, part="index"))
+    elif command in _SWEEP_PARTS:  # only then, so that no error message lists the inner name
+        from kscheduler.sweep.options import add_collect_arguments, add_index_arguments
+
+        part = _SWEEP_PARTS[command]
+        below = commands.add_parser(command, prog=f"kscheduler sweep {part}")
+        {"collect": add_collect_arguments, "index": add_index_arguments}[part](below)
+        below.set_defaults(make=partial(SweepOptions, part=part))
 
 
 def _add_compare(parser: argparse.ArgumentParser, wanted: bool) -> None:
@@ -701,6 +699,15 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     _add_record_flags(parser.add_argument_group("record for kscheduler replay"))
     for name in IGNORED_FLAGS:
         parser.add_argument(name, nargs="?", const="true", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--version",
+        type=_version_flag,
+        nargs="?",
+        const="true",
+        default="false",
+        metavar="true|false|raw",
+        help="print the version and exit; raw: as JSON, with that of Python",
+    )
     parser.set_defaults(make=_run_options)
 
 
@@ -993,7 +1000,9 @@ def _add_top_nodes(to: argparse._ActionsContainer, flag: str, what: str) -> None
     )
 
 
-def _run_options(namespace: argparse.Namespace) -> RunOptions:
+def _run_options(namespace: argparse.Namespace) -> RunOptions | VersionOptions:
+    if namespace.version != "false":
+        return VersionOptions("json" if namespace.version == "raw" else "short")
     if namespace.vmodule and namespace.logging_format != "text":
         raise ConfigError("--vmodule: Only supported for text log format")
     if namespace.ui and not namespace.secure_port:
@@ -1288,6 +1297,16 @@ def _boolean(text: str) -> bool:
     if text in ("0", "f", "F", "false", "FALSE", "False"):
         return False
     raise argparse.ArgumentTypeError(f"expected true or false, got {text!r}")
+
+
+def _version_flag(text: str) -> str:
+    """Parse kube-scheduler's --version: raw, or a boolean. Its third form, vX.Y.Z, has it report another version."""
+    if text == "raw":
+        return text
+    try:
+        return str(_boolean(text)).lower()
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(f"expected true, false or raw, got {text!r}") from None
 
 
 def _lease(text: str) -> str:

@@ -338,6 +338,8 @@ def test_version_as_text_and_as_json(capsys: pytest.CaptureFixture[str]) -> None
     facts = json.loads(out)
     assert facts["version"] == __version__
     assert set(facts) == {"version", "python", "compiled"}
+    assert answer_of(capsys, "run", "--version") == (0, f"kscheduler {__version__}\n", "")
+    assert answer_of(capsys, "run", "--version=raw") == (0, out, "")
 
 
 @pytest.mark.parametrize(

@@ -256,6 +256,7 @@ IMPLEMENTED = {
     "--tls-sni-cert-key": ("c,k", "tls"),
     "--tls-private-key-file": ("x", "tls_private_key_file"),
     "--v": ("1", "verbosity"),
+    "--version": ("false", ""),
     "--vmodule": ("queue=5", "vmodule"),
     "--write-config-to": ("x", "write_config_to"),
 }
@@ -269,7 +270,7 @@ def test_every_implemented_flag_changes_what_it_is_about(flag: str, tmp_path: Pa
     given = run(f"{flag}={value.replace('MANIFEST', str(manifest))}")
     defaults = RunOptions()
     changed = {name for name in RunOptions.__slots__ if getattr(given, name) != getattr(defaults, name)}
-    assert changed - {"warnings", "flags"} == {part}
+    assert changed - {"warnings", "flags"} == {part} - {""}
 
 
 def test_a_flag_is_either_implemented_or_warned_of() -> None:
@@ -346,6 +347,7 @@ def accepted_flags() -> set[str]:
         (["run", "--emulated-version=1.12"], "argument --emulated-version: emulation version 1.12 is not between [1.3"),
         (["run", "--logging-format=xml"], "argument --logging-format: invalid choice: 'xml'"),
         (["run", "--bind-concurrency=0"], "argument --bind-concurrency: expected an integer from 1 to 100000, got '0'"),
+        (["run", "--version=v1.36.0"], "argument --version: expected true, false or raw, got 'v1.36.0'"),
         (["version", "--output=xml"], "argument -o/--output: invalid choice: 'xml'"),
     ],
 )
@@ -358,6 +360,24 @@ def test_config_and_version_commands() -> None:
     assert parse(["config", "show", "f", "--expanded"]) == ShowOptions("f", expanded=True)
     assert parse(["version"]) == VersionOptions("text")
     assert parse(["version", "--output", "json"]) == VersionOptions("json")
+
+
+@pytest.mark.parametrize("value", ["", "=true", "=1", "=raw"])
+def test_run_prints_the_version_as_kube_scheduler_does(value: str) -> None:
+    options = parse(["run", "--leader-elect=false", f"--version{value}", "-v=2"])
+    assert options == VersionOptions("json" if value == "=raw" else "short")
+
+
+def test_a_version_that_is_not_wanted_is_among_the_flags() -> None:
+    assert dict(run().flags)["version"] == dict(run("--version=false").flags)["version"] == "false"
+
+
+@pytest.mark.parametrize("command", ["frobnicate", "sweep-collected"])
+def test_an_unknown_command_is_refused_with_the_commands_that_there_are(command: str) -> None:
+    message = refusal(command)
+    assert all(name in message for name in ("run", "simulate", "sweep", "doctor"))
+    assert "sweep-collect'" not in message
+    assert "sweep-index" not in message
 
 
 def test_version_and_help_are_printed(capsys: pytest.CaptureFixture[str]) -> None:

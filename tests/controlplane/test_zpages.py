@@ -111,7 +111,7 @@ def check_statusz(both: Both) -> None:
 def check_flags(both: Both) -> None:
     """Every flag of kube-scheduler's has the same name, and the same value, unless it was given another one."""
     ours, theirs = (ask(each, "/flagz", NAMED[3]).document()["flags"] for each in both)
-    ignored = {flag.removeprefix("--") for flag in IGNORED_FLAGS} | {"help", "version"}
+    ignored = {flag.removeprefix("--") for flag in IGNORED_FLAGS} | {"help"}
     assert theirs.keys() - ours.keys() <= ignored
     # A list of one release for each component, there; one release here.
     differ = {"config", "secure-port", "emulated-version"}
