@@ -146,7 +146,10 @@ class GangCycle:
         """Begin the bindings of the placed members; the surplus that has no node waits."""
         # 1. Permit plugins may reject members; none is bound before all have been asked.
         held = self._hold(plan, started)
-        self._return_failed(plan.failed, started)
+        failed = plan.failed
+        if self._still_evicts(stand_in, failed):  # the room that they wait for stays theirs
+            failed = [Failed(each.queued, _nominated_as_before(each.rejection), each.has_node) for each in failed]
+        self._return_failed(failed, started)
         if len(held) < missing:
             return self._give_up(stand_in, held, missing, started)
         # 2. Bind.
@@ -164,6 +167,13 @@ class GangCycle:
         if self._preemption is None or tracked is None or not members:
             return False
         return self._preemption.may_begin(tracked, stand_in.pod_info, members)
+
+    def _still_evicts(self, stand_in: StandIn, failed: Sequence[Failed]) -> bool:
+        """Return True if pods are being evicted for some of the members that have no node yet."""
+        tracked = self._registry.get(stand_in.gang_key)
+        if self._preemption is None or tracked is None or not failed:
+            return False
+        return self._preemption.still_evicts(tracked, stand_in.pod_info, [each.queued for each in failed])
 
     def _hold(self, plan: Plan, started: float) -> list[BindingCycle]:
         """Run Permit for all placed members. Returns the cycles of those that no plugin rejected."""
@@ -350,6 +360,11 @@ def _rejection(status: Status, nomination: str = "") -> Rejection:
     diagnosis = Diagnosis(0)
     diagnosis.blame(status)
     return Rejection(status, diagnosis, nomination)
+
+
+def _nominated_as_before(rejection: Rejection) -> Rejection:
+    """Return the rejection of a pod that keeps its nomination."""
+    return Rejection(rejection.status, rejection.diagnosis, None)
 
 
 def _with_text(status: Status, text: str) -> Status:

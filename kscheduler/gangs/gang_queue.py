@@ -70,8 +70,8 @@ class GangQueue(SchedulingQueue):
         """
         self.on_parked: Callable[[GangKey], None] = lambda key: None  # called when a gang is found to lack something
         self.on_left: Callable[[GangKey], None] = lambda key: None  # called when no pod of a gang waits any more
-        # Both are asked about the face of a gang: for a status that gates it now, and whether it would be tried in vain
-        # after a pod has left a node, since room is being made for it that is not all there yet.
+        # Both are asked about the face of a gang: for a status that gates it now, and whether room is being made for
+        # it that is not all there yet, so that after a pod has left a node its minimum would be tried in vain.
         self.gate: Callable[[PodInfo], Status | None] = lambda face: None
         self.waits_for_others: Callable[[PodInfo], bool] = lambda face: False
         self._registry = gangs
@@ -429,7 +429,7 @@ class GangQueue(SchedulingQueue):
 
     def _place(self, qpi: QueuedPodInfo, strategy: Strategy, label: str, now: float) -> Pool:
         if qpi.pod_info.uid not in self._registry.members:
-            if label == ASSIGNED_POD_DELETE.label and type(qpi) is StandIn and self.waits_for_others(qpi.pod_info):
+            if label == ASSIGNED_POD_DELETE.label and type(qpi) is StandIn and self._waits_for_all_room(qpi):
                 strategy = Strategy.SKIP
             pool = super()._place(qpi, strategy, label, now)
             if type(qpi) is StandIn and pool in (Pool.BACKOFF, Pool.ERROR_BACKOFF):
@@ -440,6 +440,11 @@ class GangQueue(SchedulingQueue):
         else:
             self._wait(qpi, label)
         return qpi.pool
+
+    def _waits_for_all_room(self, stand_in: StandIn) -> bool:
+        """Return True if room is being made for the gang, and it needs all of it: its surplus takes it as it comes."""
+        tracked = self._registry.get(stand_in.gang_key)
+        return self.waits_for_others(stand_in.pod_info) and (tracked is None or tracked.missing > 0)
 
     def _enter_active(self, qpi: QueuedPodInfo, label: str, now: float) -> None:
         if qpi.pod_info.uid in self._registry.members:

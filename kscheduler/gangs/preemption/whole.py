@@ -1,6 +1,7 @@
 """Preemption by a gang: the cheapest evictions after which its whole minimum has nodes, or none at all.
 
-Members above the minimum preempt together, once the minimum is placed: for as many of them as there can be room.
+Members above the minimum preempt together, once the minimum is placed: for as many of them as there can be room. Each
+of them is placed when its own room is free.
 
 All is tried on the node table, within one attempt of the gang: (1) pods that may be evicted leave, by their priority or
 by the rules of queues with shares (`ways`), the cheapest units first and ever more, until a plan places the minimum;
@@ -113,10 +114,17 @@ class WholePreemption:
     def may_begin(self, tracked: TrackedGang, face: PodInfo, members: Sequence[QueuedPodInfo]) -> bool:
         """Return True if there may be pods to evict for one of the members, and the gang waits for no victims."""
         rules = self._rules_of(members)
-        if rules is None or self._never_preempts(tracked, members) or self._executor.is_running(face.uid):
+        if rules is None or self._never_preempts(tracked, members) or self.still_evicts(tracked, face, members):
+            return False
+        return bool(rules.ways(Preemptor(tracked.key, face, members, 1, _priority_of(tracked, members))))
+
+    def still_evicts(self, tracked: TrackedGang, face: PodInfo, members: Sequence[QueuedPodInfo]) -> bool:
+        """Return True if room is being made for some of the members: until it is there, they keep their nominations."""
+        rules = self._rules_of(members)
+        if rules is None:
             return False
         preemptor = Preemptor(tracked.key, face, members, 1, _priority_of(tracked, members))
-        return not self._waits_for_room(rules, preemptor) and bool(rules.ways(preemptor))
+        return self._executor.is_running(face.uid) or self._waits_for_room(rules, preemptor)
 
     def look(
         self,
