@@ -1,7 +1,7 @@
 """The moves of consolidation: how many pods may move for a waiting one, and those that are on their way.
 
 A plan counts on the room that it has seen. Pods that were evicted by it come again a moment later, so that another plan
-would count on the same room: until they should have their nodes, nobody else is moved.
+would count on the same room: until they should have their nodes, nobody else is moved, and their places are kept.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
+from kscheduler.api.grace_period import grace_s
 from kscheduler.api.objects import Pod
+from kscheduler.quotas.kept_places import KeptPlaces, Place
 from kscheduler.quotas.stays import Stays
 
 SETTLE_S = 10.0  # from the end of the last pod that moves until the pods in place of all should have their nodes
@@ -24,14 +26,18 @@ class Moves:
         """`most`: so many pods may move for one that waits; 0: nobody is moved."""
         self.most = most
         self.stays = Stays()
+        self.places = KeptPlaces()  # of those that are on their way
         self._leaving: dict[str, Pod] = {}  # by uid
         self._began = 0.0
+        self._until = 0.0  # when the pods in place of all should have their nodes, if all end in time
         self._ended = -math.inf  # when the last of them was seen to have gone
 
-    def begin(self, pods: Iterable[Pod], now: float) -> None:
-        """Take note of pods that are evicted in order to move."""
+    def begin(self, pods: Iterable[Pod], now: float, places: Iterable[Place] = ()) -> None:
+        """Take note of pods that are evicted in order to move, and keep the places of those that come again."""
         self._leaving = {pod.metadata.uid: pod for pod in pods}
         self._began = now
+        self._until = now + max(map(grace_s, self._leaving.values()), default=0) + SETTLE_S
+        self.places.keep(places)
 
     def is_moving(self, uid: str) -> bool:
         """Return True if the pod with this uid is evicted in order to move, and has not been seen to have gone."""
@@ -49,4 +55,11 @@ class Moves:
             self._leaving.clear()
             self._ended = now
         left = self._ended + SETTLE_S - now
-        return left if 0.0 < left <= SETTLE_S else 0.0
+        if 0.0 < left <= SETTLE_S:
+            return left
+        self.places.end()
+        return 0.0
+
+    def expected_s(self, now: float) -> float:
+        """Return the seconds until nobody should be on the way any more; some if it should be so already."""
+        return min(max(self._until - now, LOOK_S), MOST_S)

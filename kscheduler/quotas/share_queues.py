@@ -231,6 +231,8 @@ class ShareQueues:
         self._seen = None
         uid = pod.metadata.uid
         counted = self._pods.get(uid)
+        if self.moves.places and (counted is None or not counted.is_on_node):
+            self.moves.places.got_node(pod)
         if counted is None:
             self._put(uid, _Counted(self.counted_demand(pod), True, False, pod))
         elif not counted.is_on_node:
@@ -259,6 +261,8 @@ class ShareQueues:
                 continue
             for counted in alike:
                 counted.is_on_node = True
+                if self.moves.places:
+                    self.moves.places.got_node(counted.version)
             self._note_placed(demand, len(alike))
         if waiting:
             self.on_change()

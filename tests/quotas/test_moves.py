@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from kscheduler.api.objects import Pod
+from kscheduler.quotas.kept_places import Place
 from kscheduler.quotas.moves import LOOK_S, MOST_S, SETTLE_S, Moves
+from kscheduler.quotas.pod_demand import Demand
 from kscheduler.testing import make_pod
 
 NOW = 1e9
@@ -52,3 +54,20 @@ def test_a_clock_that_was_set_back_keeps_nobody_waiting() -> None:
     moves.begin(pods("p"), NOW)
     assert moves.wait_s(NOW - 1000, stays) == SETTLE_S
     assert moves.wait_s(NOW - 2000, stays) == 0
+
+
+def test_places_are_kept_as_long_as_pods_are_on_their_way() -> None:
+    moves = Moves(1)
+    moves.begin(pods("p"), NOW, [Place("uid", "set", Demand("a", {"cpu": 1}, True), "n1")])
+    assert moves.wait_s(NOW + 30, has_gone) == SETTLE_S
+    assert moves.places
+    assert moves.wait_s(NOW + 30 + SETTLE_S, has_gone) == 0
+    assert not moves.places
+
+
+def test_nobody_should_be_on_the_way_any_more_after_the_longest_grace_period() -> None:
+    moves, (first, second) = Moves(2), [make_pod(f"p{grace}").grace_period(grace).obj() for grace in (5, 60)]
+    moves.begin([first, second], NOW)
+    assert moves.expected_s(NOW) == 60 + SETTLE_S
+    assert moves.expected_s(NOW + 1000) == LOOK_S
+    assert moves.expected_s(NOW - 1000) == MOST_S

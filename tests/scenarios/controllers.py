@@ -21,13 +21,18 @@ class Controllers:
 
     world: World
     created: int = 0  # pods in place of others
+    _is_running: bool = True
     _numbers: count[int] = field(default_factory=count)
 
     def run(self) -> None:
         self.world.cluster.store(PODS).subscribe(self._look)
 
+    def stop(self) -> None:
+        """Create no further pods."""
+        self._is_running = False
+
     def _look(self, before: Pod | None, after: Pod | None) -> None:
-        if before is not None and after is None and before.metadata.owner_references:
+        if self._is_running and before is not None and after is None and before.metadata.owner_references:
             asyncio.get_running_loop().call_later(CREATES_AFTER_S, self._create, before)
 
     def _create(self, old: Pod) -> None:

@@ -11,19 +11,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kscheduler.config.load import parse_config
+from kscheduler.quotas.moves import SETTLE_S
 from kscheduler.quotas.stays import MOST_STAY_S, STAY_S
 from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.testing import PodBuilder, make_pod
 from tests.scenarios.controllers import Controllers
-from tests.scenarios.share_queues import CONFIG, LABEL, queue
+from tests.scenarios.gangs import gang, members
+from tests.scenarios.share_queues import CONFIG, LABEL, WITH_GANGS, queue
 from tests.support.world import World, in_virtual_time
 
 ARGS = "  pluginConfig: [{name: Queues, args: {maxConsolidationVictims: %d}}]\n"
 GRACE_S = 5
 
 
-def world(most_moved: int = 2) -> World:
-    return World(config=parse_config(CONFIG + ARGS % most_moved, "test"))
+def world(most_moved: int = 2, config: str = CONFIG) -> World:
+    return World(config=parse_config(config + ARGS % most_moved, "test"))
 
 
 def pod(name: str, cpu: str = "1", of: str = "a", priority: int = 0) -> PodBuilder:
@@ -63,16 +65,59 @@ async def test_a_pod_that_fits_on_no_node_gets_one_and_the_other_gets_another() 
         assert controllers.created == 1
 
 
+async def begin_to_move(here: World) -> Controllers:
+    """Two nodes of four cpu, each with a pod of two; one of these is about to leave for a pod of four."""
+    controllers = await fragment(here)
+    await here.sleep(STAY_S)
+    here.add_pod(pod("p", "4"))
+    await here.until(lambda: any(each.metadata.deletion_timestamp for each in here.cluster.pods.values()))
+    return controllers
+
+
+@pytest.mark.parametrize(("of", "priority"), [("a", 0), ("b", 0), ("b", 50)])
 @in_virtual_time
-async def test_another_pod_may_take_the_place_meanwhile_and_then_the_one_that_moved_waits_and_nobody_else_moves() -> (
-    None
-):
+async def test_the_place_is_kept_from_pods_that_come_meanwhile(of: str, priority: int) -> None:
     async with world() as here:
-        controllers = await fragment(here)
+        here.cluster.create_object(queue("b", "", "unlimited"))
+        controllers = await begin_to_move(here)
+        here.add_pod(pod("quick", "2", of, priority))
+        await here.until(lambda: controllers.created == 1 and len(here.pending()) == 1)
+        assert [each.metadata.name for each in here.pending()] == ["quick"]
         await here.sleep(STAY_S)
-        here.add_pod(pod("p", "4"))
-        await here.until(lambda: any(each.metadata.deletion_timestamp for each in here.cluster.pods.values()))
+        assert not here.node_of("quick")
+
+
+@in_virtual_time
+async def test_a_place_is_not_kept_for_ever_if_no_pod_comes_again() -> None:
+    async with world() as here:
+        controllers = await begin_to_move(here)
+        controllers.stop()
         here.add_pod(pod("quick", "2"))
+        await here.sleep(GRACE_S + SETTLE_S - 2)
+        assert not here.node_of("quick")
+        await here.sleep(5)
+        assert here.node_of("quick")
+
+
+@in_virtual_time
+async def test_a_gang_leaves_the_place_to_the_pod_that_moves_and_takes_it_if_none_comes() -> None:
+    async with world(config=WITH_GANGS) as here:
+        controllers = await begin_to_move(here)
+        controllers.stop()
+        here.cluster.create_object(gang("train", 2))
+        for member in members("train", 2, cpu=1):
+            here.add_pod(member.label(LABEL, "a"))
+        await here.sleep(GRACE_S + SETTLE_S - 2)
+        assert len(here.pending()) == 2
+        await here.sleep(5)
+        assert here.all_bound()
+
+
+@in_virtual_time
+async def test_a_pod_in_no_queue_may_take_the_place_and_then_the_one_that_moved_waits_and_nobody_else_moves() -> None:
+    async with world() as here:
+        controllers = await begin_to_move(here)
+        here.add_pod(make_pod("quick").req(cpu="2"))
         await here.until(lambda: bool(here.node_of("quick")))
         await here.until(lambda: bool(here.node_of("p")))
         await here.sleep(4 * STAY_S)
@@ -80,7 +125,7 @@ async def test_another_pod_may_take_the_place_meanwhile_and_then_the_one_that_mo
         (waiting,) = here.pending()
         assert waiting.metadata.name.split(".")[0] in ("x", "y")
         here.cluster.delete_pod("default/quick")
-        await here.until(lambda: controllers.created == 2 and len(here.pending()) == 1)
+        await here.until(here.all_bound)
 
 
 @in_virtual_time

@@ -141,6 +141,9 @@ class WholePreemption:
         `face`: the gang's pod in the queue. `missing`: the number of members that must get nodes. `wanted`: so many are
         to get nodes if possible; if it is not above `missing`, only those.
         """
+        moves = self._handle.share_queues.moves
+        if moves.places:  # no event need come when those have got nodes for which places are kept
+            self._handle.retry(face, moves.expected_s(self._handle.evictions.wall()))
         try:
             # 1. May the gang preempt, and now?
             rules = self._rules_of(members)

@@ -6,8 +6,8 @@ preemptible, as the waiting pod must be; to whom they belong does not matter. Th
 
 Nothing is moved back and forth: a pod younger than five minutes stays, which pods are that have just been moved, and
 longer each time that it is moved (`quotas.stays`); and as long as moved pods are on their way (`quotas.moves`) no
-others are. The new places are not kept: another pod may take one, and then the one that moved waits. What bounds the
-cost of a search are the constants below; after one in vain none begins for some time (`Pace`).
+others are. Meanwhile the new places are kept for them (`quotas.kept_places`) from pods that are in queues. What bounds
+the cost of a search are the constants below; after one in vain none begins for some time (`Pace`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
-from kscheduler.api.objects import OwnerReference, Pod
+from kscheduler.api.objects import Pod
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle, ProfileHandle
-from kscheduler.framework.plugins.queues.new_places import NewPlaces, Place
+from kscheduler.framework.plugins.queues import new_places
+from kscheduler.framework.plugins.queues.new_places import NewPlaces
 from kscheduler.framework.plugins.queues.victims import Check, no_victims
 from kscheduler.framework.preemption.candidates import Candidate, Findings
 from kscheduler.framework.preemption.executor import ACCEPTED_S
@@ -27,6 +28,8 @@ from kscheduler.framework.preemption.pace import Pace
 from kscheduler.framework.preemption.sparing import spare
 from kscheduler.framework.preemption.violations import split
 from kscheduler.framework.status import Status, unresolvable
+from kscheduler.quotas.kept_places import Place, controller_of, owner_of
+from kscheduler.quotas.pod_demand import Demand
 from kscheduler.quotas.queues import Amounts
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
@@ -75,15 +78,35 @@ class Consolidation:
         candidate = search.run(nodes)
         findings = search.findings
         if candidate is not None:
-            self._moves.begin((victim.pod for victim in candidate.victims), now)
+            self._moves.begin((victim.pod for victim in candidate.victims), now, search.places)
             for victim in candidate.victims:
-                self._moves.stays.moved(_controller_of(victim.pod), created_s(victim), now)
+                self._moves.stays.moved(controller_of(victim.pod), created_s(victim), now)
             findings.add(candidate.node_name, candidate)
         else:
             self._pace.was_in_vain(now, search.cost_s)
             if search.wait_s is not None:
                 self._handle.retry(pod, search.wait_s)
         return findings
+
+    def keeps_places(self) -> bool:
+        """Return True if places are kept for pods that are moved."""
+        places = self._moves.places
+        if not places or not self._moves.wait_s(self._handle.evictions.wall(), self._is_ending):
+            return False
+        places.settle(self._is_on, lambda uid: self._queues.charged(uid) is not None)
+        return bool(places)
+
+    def places_before(self, pod: Pod, demand: Demand) -> list[Place]:
+        """Return the places that a pod with this demand leaves to those that are moved."""
+        return list(self._moves.places.before(pod, demand)) if self.keeps_places() else []
+
+    def retry_after_moves(self, pod: PodInfo) -> None:
+        """Have a pod that left places to others tried again when these should have got nodes: no event need come."""
+        self._handle.retry(pod, self._moves.expected_s(self._handle.evictions.wall()))
+
+    def _is_on(self, uid: str, node_name: str) -> bool:
+        node = self._handle.table.get(node_name)
+        return node is not None and uid in node.pods
 
     def _is_ending(self, pod: Pod) -> bool:
         """Return True if a pod is still there, and about to go."""
@@ -110,6 +133,7 @@ class _Search:
         self._profile: ProfileHandle = handle.profiles[state.decider or pod.pod.spec.scheduler_name]
         self._ending = self._queues.ending | handle.endings.accepted.keys() | handle.endings.chosen()
         self._places = NewPlaces(handle, pod, self._amounts_of, MOST_TRIALS)
+        self.places: list[Place] = []  # of those that move, once they are found
         self._nodes = self._pods = 0  # that were looked at
         self.findings = Findings(1)
         self.wait_s: float | None = None  # until a pod is old enough to be moved
@@ -194,7 +218,7 @@ class _Search:
         if split([other], self._handle.budgets, stops_at_overdrawn=False)[0] or not self._places.has_any(other, node):
             return False
         created = created_s(other)
-        stay_s = queues.moves.stays.stay_s(_controller_of(pod), created)
+        stay_s = queues.moves.stays.stay_s(controller_of(pod), created)
         left = created + stay_s - self._now
         if 0.0 < left <= stay_s:
             self.wait_s = left if self.wait_s is None else min(self.wait_s, left)
@@ -266,9 +290,14 @@ class _Search:
         if any(faults) or what_if.fits() is not None:
             return None
         self._log(node, places)
+        self.places = [
+            Place(other.uid, controller_of(other.pod), theirs, at.name)
+            for other, (_, at) in zip(moving[::-1], places, strict=True)
+            if (theirs := self._queues.charged(other.uid)) is not None
+        ]
         return Candidate(node.name, tuple(by_importance(moving, self._now)))
 
-    def _log(self, node: NodeInfo, places: Sequence[Place]) -> None:
+    def _log(self, node: NodeInfo, places: Sequence[new_places.Place]) -> None:
         moves = ", ".join(f"{again.key} to {at.name}" for again, at in places)
         log.info("pods may move to make room", extra={"pod": self._pod.key, "node": node.name, "moves": moves})
 
@@ -298,15 +327,5 @@ def _all(nodes: Sequence[NodeInfo], status: Status) -> Findings:
 
 def _is_made_again(pod: Pod) -> bool:
     """Return True if a controller creates the pod again when it is gone, wherever it then fits."""
-    owner = _owner_of(pod)
+    owner = owner_of(pod)
     return owner is not None and owner.kind not in TIED_TO_NODES
-
-
-def _controller_of(pod: Pod) -> str:
-    """Return the uid of the pod's controller; "" if it has none."""
-    owner = _owner_of(pod)
-    return "" if owner is None else owner.uid
-
-
-def _owner_of(pod: Pod) -> OwnerReference | None:
-    return next((each for each in pod.metadata.owner_references or () if each.controller), None)

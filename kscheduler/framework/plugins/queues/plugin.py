@@ -14,12 +14,14 @@ from kscheduler.errors import DecodeError
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ONE_GROUP, SHARE_QUEUES, Action, ClusterEvent, EventResource, Registration
-from kscheduler.framework.interface import Handle, PreFilterResult
+from kscheduler.framework.interface import Handle, PostFilterSteps, PreFilterResult
 from kscheduler.framework.plugins.queues.consolidation import Consolidation
 from kscheduler.framework.plugins.queues.kept_room import nodes_kept
+from kscheduler.framework.plugins.queues.new_places import UID_PREFIX
 from kscheduler.framework.plugins.queues.texts import refusal
 from kscheduler.framework.plugins.queues.victims import Preempting, Reclaiming, Way, no_victims
 from kscheduler.framework.preemption.candidates import Candidate, Cost, Findings, cost, least_cost
+from kscheduler.framework.preemption.evaluator import PostFilterAnswer
 from kscheduler.framework.preemption.within_quotas import QuotaPreemption
 from kscheduler.framework.status import Status, unresolvable, unschedulable
 from kscheduler.quotas.pod_demand import NO_QUEUE, Demand
@@ -37,6 +39,7 @@ class QueueCheck:
 
     demand: Demand
     view: ShareView
+    leaves_places: bool = False  # to pods that are moved
 
     def clone(self) -> QueueCheck:
         return replace(self, view=self.view.clone())
@@ -95,27 +98,34 @@ class Queues(QuotaPreemption):
         if len(self._handle.profiles) > 1 and any(pod.pod.spec.scheduler_name != profile for pod in pods):
             return False
         demands = self._queues.alike([pod.pod for pod in pods])
-        if self._handle.nominations.by_pod:
+        if self._keeps_room():
             return all(demand.queue == NO_QUEUE for demand, _ in demands)
         return self._queues.turns.admit(demands)
 
     def _admitted_one_by_one(self, profile: str, pods: Sequence[PodInfo]) -> int:
-        queues, room = self._queues, ShareRoom(self._queues)
+        queues, room, keeps_room = self._queues, ShareRoom(self._queues), self._keeps_room()
         for number, pod in enumerate(pods):
             demand = queues.demand_of(pod.pod)
             if demand.queue == NO_QUEUE:
                 continue
-            if pod.pod.spec.scheduler_name == profile and (self._handle.nominations.by_pod or not room.has(demand)):
+            if pod.pod.spec.scheduler_name == profile and (keeps_room or not room.has(demand)):
                 return number
             room.count(demand)  # one of another profile is not limited, and counts all the same
         return len(pods)
+
+    def _keeps_room(self) -> bool:
+        """Return True if there are nominated pods, or places that are kept: PreFilter heeds these, kernels do not."""
+        moves = self._consolidation
+        return bool(self._handle.nominations.by_pod) or (moves is not None and moves.keeps_places())
 
     # --- the cycle ---
 
     def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
         queues = self._queues
         demand, view = queues.demands.of(pod.pod), queues.view()
-        state.write(NAME, QueueCheck(demand, view))
+        moves = self._consolidation
+        places = moves.places_before(pod.pod, demand) if moves is not None else ()
+        state.write(NAME, QueueCheck(demand, view, bool(places)))
         if demand.queue == NO_QUEUE:
             return None, None
         why = queues.why_unusable(demand.queue)
@@ -127,12 +137,17 @@ class Queues(QuotaPreemption):
             is_before = other.uid != pod.uid and other.priority >= pod.priority
             if is_before and self._handle.table.get(nomination.node_name) is not None:
                 view.add(other.pod)
+        for place in places:
+            if place.demand.priority >= demand.priority and queues.charged(place.uid) is None:
+                view.add_demand(UID_PREFIX + place.uid, place.demand)
         refused = view.why_refused(demand)
         if refused is not None:
             queues.refresh()
             return None, unschedulable(refusal(refused, demand))
         table = self._handle.table
-        kept = nodes_kept(table, nominations.values(), queues.demands, pod, demand) if nominations else None
+        kept: set[str] = set()
+        if nominations or places:
+            kept = nodes_kept(table, nominations.values(), queues.demands, pod, demand, places)
         return PreFilterResult(frozenset(table.names()) - kept - {""}) if kept else None, None
 
     def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> Status | None:
@@ -144,6 +159,20 @@ class Queues(QuotaPreemption):
         return None
 
     # --- preemption ---
+
+    def post_filter(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> PostFilterAnswer:
+        self._retry_after_moves(state, pod)
+        return super().post_filter(state, pod, statuses)
+
+    def propose(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> PostFilterSteps:
+        self._retry_after_moves(state, pod)
+        return super().propose(state, pod, statuses)
+
+    def _retry_after_moves(self, state: CycleState, pod: PodInfo) -> None:
+        """Have the pod tried again when moved pods should have got nodes, if it had to leave them their places."""
+        check = state.get(NAME, QueueCheck)
+        if check is not None and check.leaves_places and self._consolidation is not None:
+            self._consolidation.retry_after_moves(pod)
 
     def _could_evict(self, state: CycleState, other: PodInfo, pod: PodInfo) -> bool:
         demand = state.read(NAME, QueueCheck).demand

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from kscheduler.api.grace_period import DEFAULT_GRACE_S
 from kscheduler.api.objects import PersistentVolumeClaimVolumeSource, Volume
+from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.plugins.queues.plugin import Queues
 from kscheduler.framework.preemption.victim_groups import DryRun
 from kscheduler.quotas.moves import SETTLE_S
@@ -278,6 +280,79 @@ async def test_after_a_search_in_vain_the_next_one_waits_a_little() -> None:
     made.evictions.now += made.retries[0][1]
     made.refused(pod("q", cpu="4"))
     assert len(made.retries) == 1
+
+
+# --- the places of those that move ---
+
+
+def other(cpu: str = "2", queue: str = "a") -> PodBuilder:
+    """A pod that no move concerns."""
+    return pod("other", queue, cpu, owner="")
+
+
+async def moving(made: Bench, waiting: PodBuilder | None = None) -> Bench:
+    """The pod leaves for the waiting one, and has another place."""
+    waiting = waiting or pod("p", cpu="4")
+    assert await made.victims(waiting) == ["moves"]
+    made.nominate(waiting, "n1")
+    return made
+
+
+async def test_a_place_is_kept_from_others_until_the_pod_should_have_come_again() -> None:
+    made = await moving(fragmented(pod("moves", cpu="2")))
+    assert isinstance(made.schedule(other()), Rejection)
+    assert made.choose(pod("comes-again", cpu="2")) == "n2"
+    made.evictions.now += SETTLE_S
+    assert made.choose(other()) == "n2"
+
+
+async def test_a_pod_that_leaves_a_place_to_another_is_tried_again_when_that_should_have_come() -> None:
+    made = await moving(fragmented(pod("moves", cpu="2")))
+    assert not made.retries
+    made.preempt(other())
+    assert ("other", DEFAULT_GRACE_S + SETTLE_S) in made.retries
+
+
+async def test_a_place_is_given_up_when_the_pod_has_got_a_node_elsewhere() -> None:
+    made = fragmented(pod("moves", cpu="2"))
+    made.nodes("n3", cpu="2")
+    await moving(made)
+    assert made.choose(other()) == "n3"
+    made.cache.assume(PodInfo(pod("comes-again", cpu="2").obj()), "n3")
+    assert made.choose(other()) == "n2"
+
+
+async def test_a_place_counts_beside_pods_that_are_nominated_to_its_node() -> None:
+    made = bench()
+    made.place(pod("moves"), "n1")
+    made.place(pod("stays").label(*NOT_PREEMPTIBLE), "n2")
+    await moving(made)
+    assert made.choose(other()) == "n2"
+    made.nominate(pod("expected", owner=""), "n2")
+    assert isinstance(made.schedule(other()), Rejection)
+
+
+async def test_the_limit_of_a_queue_leaves_room_for_its_pod_that_moves() -> None:
+    made = Bench(make_queue("a"), make_queue("b", limit=2), most_moved=1)
+    made.nodes("n1", "n2", "n3")
+    made.place(pod("moves", "b", "2"), "n1")
+    for node in ("n2", "n3"):
+        made.place(pod(f"stays-on-{node}", cpu="2").label(*NOT_PREEMPTIBLE), node)
+    await moving(made)
+    made.cache.remove_pod("uid-default-moves")
+    assert "limit" in made.why_not(other(queue="b", cpu="1"))
+    assert made.choose(pod("comes-again", "b", "2"))
+    made.evictions.now += SETTLE_S
+    assert made.choose(other(queue="b", cpu="1"))
+
+
+async def test_kernels_place_no_pods_in_queues_while_places_are_kept() -> None:
+    made = fragmented(pod("moves", cpu="2"))
+    assert await made.victims(pod("p", cpu="4")) == ["moves"]
+    pods = [PodInfo(other(queue="").obj()), PodInfo(other().obj())]
+    assert made.plugin.admitted("default-scheduler", pods) == 1
+    made.evictions.now += SETTLE_S
+    assert made.plugin.admitted("default-scheduler", pods) == 2
 
 
 # --- whatever there is ---
