@@ -17,7 +17,7 @@ from kscheduler.api.devices import (
 )
 from kscheduler.api.objects import ObjectMeta
 from kscheduler.api.pod_groups import POD_GROUP_LABEL
-from kscheduler.client.protocol import DEVICE_CLASSES, DEVICES, RESOURCE_SLICES
+from kscheduler.client.protocol import DEVICE_CLASSES, DEVICES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from kscheduler.config.duration import Duration
 from kscheduler.config.releases import RELEASE_1_37, RELEASES, Release
 from kscheduler.simulator.faults import FaultKind, Verb
@@ -369,6 +369,37 @@ async def test_a_write_that_fails_is_decided_again(kind: FaultKind, release: Rel
         await world.until(world.all_bound, within_s=120)
         assert world.faults.struck(kind) == 2
         assert len(world.all_taken()) == 6
+
+
+@BOTH
+@in_virtual_time
+async def test_devices_of_an_allocation_whose_answer_is_lost_are_given_to_nobody_else(release: Release) -> None:
+    async with DeviceWorld(release=release, nodes=1) as world:
+        world.add(named_claim("one"), named_claim("other"))
+        await world.sleep(1.0)
+        world.faults.add(FaultKind.LOST_ANSWER, {Verb.PATCH_RESOURCE_CLAIM_STATUS}, count=1)
+        world.faults.add(FaultKind.DELAYED, {Verb.DELIVER}, resource=RESOURCE_CLAIMS.plural, count=2, delay_s=5.0)
+        for name in ("one", "other"):
+            world.add_pod(gpu_pod(f"pod-of-{name}", name))
+            await world.sleep(0.5)
+        await world.until(world.all_bound, within_s=60)
+        assert world.faults.struck(FaultKind.LOST_ANSWER) == 1
+        assert world.all_taken() == ["n0/g0", "n0/g1"]
+
+
+@BOTH
+@in_virtual_time
+async def test_a_claim_that_is_made_again_while_its_write_is_slow_gets_devices_of_its_own(release: Release) -> None:
+    async with DeviceWorld(release=release, nodes=1) as world:
+        world.add(named_claim("c"))
+        world.faults.add(FaultKind.CONFLICT, {Verb.PATCH_RESOURCE_CLAIM_STATUS}, count=1)
+        world.faults.add(FaultKind.SLOW, {Verb.PATCH_RESOURCE_CLAIM}, count=1, delay_s=3.0)
+        world.add_pod(gpu_pod("p", "c"))
+        await world.sleep(1.0)
+        world.cluster.delete_claim("default/c")
+        world.add(named_claim("c", request(count=2)))
+        await world.until(world.all_bound, within_s=60)
+        assert world.devices_of("c") == ["n0/g0", "n0/g1"]
 
 
 @pytest.mark.parametrize("kind", [FaultKind.SERVER_ERROR, FaultKind.LOST_ANSWER])

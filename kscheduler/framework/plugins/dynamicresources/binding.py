@@ -1,7 +1,8 @@
 """Writes the claims of a pod before it is bound: allocation and reservation; and takes back what was written.
 
 A claim is written in the version that the cycle has seen. If it has changed since, it is read again and written again,
-a few times, as in kube-scheduler.
+a few times, as in kube-scheduler. So it is if the answer to an allocation is lost: if the devices were given up then,
+another pod could get them as well.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ _DEVICE = attrgetter("request", "driver", "pool", "device", "share_id")  # what 
 # client-go's retry.DefaultRetry.
 TRIES = 5
 PAUSE_S = 0.01
+# After a lost answer: the first pause, which doubles each time, the longest, and all.
+DOUBT_FIRST_S, DOUBT_LONGEST_S, DOUBT_TIMEOUT_S = 0.1, 1.5, 60.0
 POLL_S = 5.0  # between looks at binding conditions
 # For the watch to bring a claim that was created: the first pause, which doubles each time, the longest, and all.
 CACHE_FIRST_S, CACHE_POLL_S, CACHE_TIMEOUT_S = 0.01, 1.0, 120.0
@@ -201,19 +204,35 @@ class ClaimBinding:
         `consumer`: for whom it is reserved, the pod or its group.
         `in_gang`: another member of the pod's gang may have written the same allocation.
         """
-        text = ""
-        for attempt in range(TRIES):
+        is_first, conflicts, doubted_s, doubt_s = True, 0, 0.0, 0.0
+        while True:
             try:
-                if attempt:
-                    await self._handle.sleep(PAUSE_S)
-                    try:
-                        claim = await self._writes.get(claim)
-                    except APIError as error:
-                        raise _failed("get updated claim {} after conflict", claim, error) from error
-                return await self._try_to_write(claim, allocation, pod, consumer, in_gang=in_gang)
+                if not is_first:
+                    await self._handle.sleep(doubt_s or PAUSE_S)
+                    claim = await self._read_again(claim, in_doubt=doubt_s > 0)
+                return await self._try_to_write(claim, allocation, pod, consumer, may_be_written=in_gang or doubt_s > 0)
             except _Conflicted as conflict:
-                text = str(conflict)
-        raise NotWritten(text)
+                conflicts += 1
+                if conflicts == TRIES:
+                    raise NotWritten(str(conflict)) from conflict
+            except _InDoubt as doubt:
+                doubt_s = min(2 * doubt_s, DOUBT_LONGEST_S) or DOUBT_FIRST_S
+                doubted_s += doubt_s
+                if doubted_s > DOUBT_TIMEOUT_S:
+                    raise NotWritten(str(doubt)) from doubt
+            is_first = False
+
+    async def _read_again(self, claim: ResourceClaim, *, in_doubt: bool) -> ResourceClaim:
+        """Return the claim as the apiserver has it. `in_doubt`: it may have an allocation that we wrote."""
+        try:
+            found = await self._writes.get(claim)
+        except APIError as error:
+            if in_doubt and error.is_transient:
+                raise _InDoubt(f"get claim {claim.key} after a lost answer: {error.explanation}") from error
+            raise _failed("get updated claim {} after conflict", claim, error) from error
+        if found.metadata.uid != claim.metadata.uid:
+            raise NotWritten(f"claim {claim.key} got deleted in the meantime")
+        return found
 
     async def _try_to_write(
         self,
@@ -222,13 +241,13 @@ class ClaimBinding:
         pod: Pod,
         consumer: ResourceClaimConsumerReference,
         *,
-        in_gang: bool,
+        may_be_written: bool,
     ) -> ResourceClaim:
         if claim.metadata.deletion_timestamp is not None:
             raise NotWritten(f"claim {claim.key} got deleted in the meantime")
         # 1. The finalizer, which is no part of the status.
         if allocation is not None and claim.status.allocation is not None:
-            if not in_gang or not _are_equal(claim.status.allocation, allocation):
+            if not may_be_written or not _are_equal(claim.status.allocation, allocation):
                 raise NotWritten(f"claim {claim.key} got allocated elsewhere in the meantime")
             allocation = None  # it is written already
         if allocation is not None:
@@ -258,6 +277,8 @@ class ClaimBinding:
                 return await self._writes.reserve(claim, consumer)
             return await self._writes.patch_status(claim, status)
         except APIError as error:
+            if allocation is not None and _is_lost(error):
+                raise _InDoubt(f"{doing} {claim.key}: {error.explanation}") from error
             raise _failed(f"{doing} {{}}", claim, error) from error
 
     async def _name_claim(self, cycle: PodClaims, claim: ResourceClaim, pod: Pod, node_name: str) -> None:
@@ -412,6 +433,15 @@ class ClaimBinding:
 
 class _Conflicted(Exception):
     """A write met a newer version of its claim; the message is what it was doing."""
+
+
+class _InDoubt(Exception):
+    """An allocation may have been written or not; the message is what the write was doing."""
+
+
+def _is_lost(error: APIError) -> bool:
+    """Return True if a request may have been carried out although it failed."""
+    return error.is_transient and error.status in (0, 504)
 
 
 def _failed(what: str, claim: ResourceClaim, error: APIError) -> _Conflicted | NotWritten:

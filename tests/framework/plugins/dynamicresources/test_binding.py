@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from kscheduler.api.devices import FINALIZER, AllocatedDeviceStatus, DeviceCondition, ResourceClaim
 from kscheduler.config.releases import Release
-from kscheduler.errors import APIError, Conflict, NotFound
+from kscheduler.errors import APIError, Conflict, NotFound, Unreachable
 from kscheduler.framework.cycle_state import CycleState
 from tests.devices.building import DRIVER, device, make_slice
 from tests.framework.plugins.dynamicresources.bench import (
@@ -113,6 +113,27 @@ def test_other_errors_end_the_binding_at_once(verb: str, error: APIError, text: 
     bench.writes.refusals[verb] = [error]
     assert bench.pre_bind(state, POD) == text
     assert not bench.slept
+
+
+def test_an_allocation_whose_answer_is_lost_is_looked_for_until_it_is_certain() -> None:
+    bench = Bench(nodes=1)
+    bench.add(claim("c"))
+    state = bench.reserved(POD)
+    bench.writes.refusals.update({"patch status": [Unreachable("reset")] * 2, "get": [None, Unreachable("reset")]})
+    assert bench.pre_bind(state, POD) == ""
+    verbs = [verb for verb, _ in bench.writes.requests]
+    assert verbs == ["patch", "patch status", "get", "patch status", "get", "get", "patch status"]
+    assert bench.slept == [0.1, 0.2, 0.4]
+    assert users(bench.writes.claims["default/c"]) == [POD.uid]
+
+
+def test_an_allocation_that_stays_in_doubt_is_an_error_after_a_minute() -> None:
+    bench = Bench(nodes=1)
+    bench.add(claim("c"))
+    state = bench.reserved(POD)
+    bench.writes.refusals["patch status"] = [Unreachable("reset")] * 99
+    assert bench.pre_bind(state, POD) == "add allocation and reservation to claim default/c: reset"
+    assert 55 < sum(bench.slept) <= 60
 
 
 def test_a_reservation_that_fails_says_so() -> None:
