@@ -7,7 +7,7 @@ Loads: each pod has a ResourceClaim made from a template; five pods share a clai
 each pod requests an extended resource that a class backs. Or claims from templates have selectors, alternatives, two
 devices of one model, a partition of a device with counters, shares of two devices as in ConsumableCapacity, or all
 devices of a node. Or ten nodes have a pool in common, whose devices name their nodes one by one, and pods ask for one
-device or for two of one model.
+device or for two of one model; or for one device, while each tenth pod finds the pool of other nodes changed.
 Counted is all that the scheduler does for a pod from the watch to the confirmed binding, with its claim's events and
 writes. The simulated apiserver and its controllers are left out. Time plays a small part in it: a burst may be decided
 in more or fewer batches, which changes the sum by a few per cent.
@@ -108,6 +108,7 @@ class Load(enum.StrEnum):
     ALL = "all"
     RACKS = "racks"
     MATCHING_IN_RACKS = "matching-in-racks"
+    CHANGING_RACKS = "changing-racks"
 
 
 # For how many pods a node has devices.
@@ -117,7 +118,8 @@ _PODS_OF_NODE = {
     Load.ALL: 1,
     Load.MATCHING_IN_RACKS: DEVICES // 2,
 }
-_IN_RACKS = (Load.RACKS, Load.MATCHING_IN_RACKS)
+_IN_RACKS = (Load.RACKS, Load.MATCHING_IN_RACKS, Load.CHANGING_RACKS)
+_PODS_OF_CHANGE = 10  # which are placed between two changes of racks
 
 
 def calls_a_pod(nodes: int, pods: int, load: Load = Load.TEMPLATE) -> dict[str, float]:
@@ -165,7 +167,12 @@ class _Run:
         await embedded.call("START", body=yaml.safe_dump(_CONFIGURATION))
         await self._burst(embedded, "first", FIRST_PODS)
         profile.enable()
-        await self._burst(embedded, "counted", pods)
+        if self._load is Load.CHANGING_RACKS:
+            for number in range(0, pods, _PODS_OF_CHANGE):
+                await self._change_rack(embedded, number, nodes)
+                await self._burst(embedded, f"counted-{number}", min(_PODS_OF_CHANGE, pods - number))
+        else:
+            await self._burst(embedded, "counted", pods)
         profile.disable()
         await embedded.call("STOP")
 
@@ -195,6 +202,13 @@ class _Run:
             consumed = {"counterSet": f"set-{index % (DEVICES // 2)}", "counters": {"memory": {"value": amount}}}
             device["consumesCounters"] = [consumed]
         return [devices, counters]
+
+    async def _change_rack(self, embedded: EmbeddedCluster, number: int, nodes: int) -> None:
+        """Publish the last rack's devices again, with one of them changed."""
+        changed = _slice_of_rack((nodes - 1) // NODES_OF_RACK * NODES_OF_RACK)
+        changed["spec"]["devices"][0]["attributes"]["revision"] = {"int": number}
+        name = changed["metadata"]["name"]
+        await embedded.call("PUT", f"/apis/resource.k8s.io/v1/resourceslices/{name}", changed)
 
     async def _burst(self, embedded: EmbeddedCluster, prefix: str, count: int) -> None:
         if self._load is Load.SHARED:

@@ -7,7 +7,7 @@ stay is kept.
 from __future__ import annotations
 
 from collections import Counter as CounterOf
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Literal
 
 from kscheduler.api.devices import ResourceSlice
@@ -61,10 +61,14 @@ class SliceIndex:
         self._by_name: dict[str, list[ParsedSlice]] = {}
         self._count = 0  # of slices that were ever added
         self._placed: dict[_Place, list[ParsedSlice]] = {}
-        self._conditional = 0  # number of slices for nodes that depend on more than the name
+        self._heeds_labels = False  # has there been a slice for nodes that depend on more than the name?
         self._pools: dict[PoolID, PoolSlices] = {}
         self._of_nodes: dict[str, tuple[Labels, NodePools]] = {}  # node -> its pools, and the labels it had then
+        self._failed: set[str] = set()  # nodes whose pools could not be found the last time
         self._joined: dict[tuple[Pool, ...], NodePools] = {}  # what nodes with the same pools have in common
+        # Pool -> nodes that could use one of its slices when their pools were found. Of a pool with a single slice that
+        # names its node, this is not kept.
+        self._users: dict[PoolID, set[str]] = {}
         self.node_changes: ChangeLog[str] = ChangeLog()  # names of nodes whose pools may have changed
         self._foreign: list[Pool] | None = None  # pools with counters that are at fault for nodes without their devices
         # What counters are kept under (see AvailableCounters) -> how many different ones nodes may see.
@@ -84,14 +88,13 @@ class SliceIndex:
         """Remove a slice; nothing happens if it is not there."""
         for parsed in self._by_name.pop(name, ()):
             pool = self._pools[parsed.pool_id]
-            self._forget(parsed, pool)
+            self._forget(parsed, pool, is_new=False)
             before = pool.different_counters
             pool.remove(parsed)
             self._count_counters(pool, before)
             if not pool.members:
                 del self._pools[parsed.pool_id]
             if not self._is_hidden(parsed):
-                self._conditional -= _is_conditional(parsed)
                 for place in self._places(parsed):
                     self._placed[place].remove(parsed)
                     if not self._placed[place]:
@@ -104,11 +107,28 @@ class SliceIndex:
         """Return the pools whose slices the node can use. Raises AllocationError for malformed slices."""
         name, labels = node.metadata.name, node.metadata.labels
         known = self._of_nodes.get(name)
-        if known is not None and (not self._conditional or known[0] is labels or known[0] == labels):
+        if known is not None and (not self._heeds_labels or known[0] is labels or known[0] == labels):
             return known[1]
-        found = self._join(tuple(sort_pools(self._gather(node))))
+        try:
+            found = self._join(tuple(sort_pools(self._gather(node))))
+        except AllocationError:
+            self._failed.add(name)
+            raise
         self._of_nodes[name] = labels, found
         return found
+
+    @property
+    def known_nodes(self) -> int:
+        """The number of nodes whose pools are kept."""
+        return len(self._of_nodes)
+
+    def forget_other_nodes(self, names: set[str]) -> None:
+        """Drop what is kept for nodes that are gone. `names`: those that are there."""
+        for name in self._of_nodes.keys() - names:
+            del self._of_nodes[name]
+        self._failed &= names
+        for users in self._users.values():
+            users &= names
 
     def devices_at(self, node: Node) -> Iterator[ParsedDevice]:
         """Yield all devices that are published for a node, whether they can be allocated or not.
@@ -155,13 +175,13 @@ class SliceIndex:
         before = pool.different_counters
         pool.add(parsed)
         self._count_counters(pool, before)
-        self._forget(parsed, pool)
+        self._forget(parsed, pool, is_new=True)
         if not self._is_hidden(parsed):
-            self._conditional += _is_conditional(parsed)
+            self._heeds_labels |= _is_conditional(parsed)
             for place in self._places(parsed):
                 self._placed.setdefault(place, []).append(parsed)
 
-    def _places(self, parsed: ParsedSlice) -> Iterable[_Place]:
+    def _places(self, parsed: ParsedSlice) -> Collection[_Place]:
         """Return where the nodes of a slice look for it."""
         if parsed.node_name:
             return ((parsed.node_name,),)
@@ -187,20 +207,49 @@ class SliceIndex:
             if not self._different_counters[key]:
                 del self._different_counters[key]
 
-    def _forget(self, changed: ParsedSlice, pool: PoolSlices) -> None:
+    def _forget(self, changed: ParsedSlice, pool: PoolSlices, *, is_new: bool) -> None:
         """Drop what is kept for the nodes that see a pool, because one of its slices is added or removed."""
         self._joined.clear()
         if self._rules.counter_slices_concern_all_nodes and (changed.has_counters or pool.with_counters):
             self._foreign = None
             self._forget_all()
-        elif changed.node_name and all(parsed.node_name == changed.node_name for parsed in pool.members):
-            self._of_nodes.pop(changed.node_name, None)
-            self.node_changes.add(changed.node_name)
-        else:
-            self._forget_all()
+            return
+        # 1. Nodes that see the pool already.
+        nodes = self._users.pop(pool.id, None) or set()
+        nodes.update([parsed.node_name for parsed in pool.members if parsed.node_name])
+        # 2. Those that may see it from now on.
+        if is_new and not self._is_hidden(changed):
+            places = self._places(changed)
+            if _EVERYWHERE in places:
+                self._forget_all()
+                return
+            nodes.update([place[0] for place in places if len(place) == 1])
+            labels = {place for place in places if len(place) > 1}
+            if labels and not self._heeds_labels:  # those that are kept may be old
+                self._forget_all()
+                return
+            if labels:
+                nodes.update(self._labelled(labels))
+        # 3. Those for which there was a fault, which any slice may have caused.
+        nodes |= self._failed
+        self._failed.clear()
+        for name in nodes:
+            self._of_nodes.pop(name, None)
+        self.node_changes.extend(nodes)
+
+    def _labelled(self, wanted: Set[_Place]) -> Iterator[str]:
+        """Yield the nodes with one of these labels whose pools are kept."""
+        keys = {key for key, *_ in wanted}
+        for name, (labels, _) in self._of_nodes.items():
+            for key in keys:
+                if labels and (key, labels.get(key)) in wanted:
+                    yield name
+                    break
 
     def _forget_all(self) -> None:
         self._of_nodes.clear()
+        self._users.clear()
+        self._failed.clear()
         self.node_changes.add_all()
 
     # --- gathering ------------------------------------------------------------------------------------------------
@@ -220,13 +269,19 @@ class SliceIndex:
                 for parsed in members
                 if parsed.is_per_device and not parsed.has_counters  # those with counter sets have no devices
             }
-            pool = self._pools[pool_id].seen_by_node(tuple(members), accessible)
+            slices = self._pools[pool_id]
+            if len(slices.members) > 1 or not slices.members[0].node_name:
+                users = self._users.get(pool_id)
+                if users is None:
+                    users = self._users[pool_id] = set()
+                users.add(node.metadata.name)
+            pool = slices.seen_by_node(tuple(members), accessible)
             if pool is not None:
                 yield pool
 
     def _candidates(self, node: Node) -> Iterator[ParsedSlice]:
         yield from self._placed.get((node.metadata.name,), ())
-        if self._conditional:
+        if self._heeds_labels:
             # A slice whose devices name nodes one by one may be found at several places.
             seen: set[ParsedSlice] = {*self._placed.get((node.metadata.name,), ())}
             for label in (node.metadata.labels or {}).items():
@@ -276,7 +331,7 @@ def _is_conditional(parsed: ParsedSlice) -> bool:
     return parsed.is_per_device or not (parsed.node_name or parsed.target.is_all)
 
 
-def _narrowing_by_device(parsed: ParsedSlice) -> Iterable[_Place]:
+def _narrowing_by_device(parsed: ParsedSlice) -> Collection[_Place]:
     """Return names or labels of which a node has one if a device of the slice can be used from it."""
     try:
         targets = [device.target for device in parsed.devices]
@@ -286,13 +341,13 @@ def _narrowing_by_device(parsed: ParsedSlice) -> Iterable[_Place]:
     return (_EVERYWHERE,) if _EVERYWHERE in places else places
 
 
-def _places_of_device(target: NodeTarget) -> Iterable[_Place]:
+def _places_of_device(target: NodeTarget) -> Collection[_Place]:
     if target.node_name:
         return ((target.node_name,),)
     return _narrowing(target) if target.is_set else ()
 
 
-def _narrowing(target: NodeTarget) -> Iterable[_Place]:
+def _narrowing(target: NodeTarget) -> Collection[_Place]:
     """Return names or labels of which a node has one if a selector matches it."""
     try:
         affinity = target.affinity

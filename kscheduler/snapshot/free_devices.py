@@ -29,6 +29,7 @@ MAX_QUERIES = 32  # of which columns are kept; with the answers of selectors, 10
 MAX_EVALUATIONS, EVALUATIONS_PER_NODE = 10_000, 8
 MAX_KEYS = 32  # of claims, for which outcomes are kept; for 10,000 nodes they take up to 1 MB a key
 _MAX_NUMBERS = 64  # of devices, for which a query keeps bytes
+_SPARE_NODES = 100  # beyond twice those that there are, of which the slice index may know
 
 NONE_CERTAIN, ANY_NUMBER = -1, (1 << 31) - 1  # the counts of a row (node) that the search has to be asked about
 
@@ -318,6 +319,8 @@ class FreeDevices:
                 counts.grow(len(self._of_rows))
             for outcomes in self._outcomes.values():
                 outcomes.grow(len(self._of_rows))
+        if self._slices.known_nodes > 2 * len(self._table) + _SPARE_NODES:
+            self._slices.forget_other_nodes(set(self._table.names()))
         if rows is None or names is None:
             return range(len(self._of_rows))
         found = (self._table.row_of(name) for name in names)

@@ -179,6 +179,35 @@ def test_a_pool_that_is_published_again_and_again_leaves_nothing_behind() -> Non
     assert len(columns.counts(MODEL)._matching) <= 4
 
 
+def test_a_slice_of_several_nodes_that_changes_leaves_the_outcomes_of_others() -> None:
+    columns = Columns(nodes=4, gpus=0)
+    racks = {f"rack{number}": (f"n{2 * number}", f"n{2 * number + 1}") for number in range(2)}
+
+    def publish(rack: str) -> None:
+        published = [device(name, node_name=name) for name in racks[rack]]
+        columns.devices.set_slice(make_slice(rack, published, pool=rack, per_device_node_selection=True))
+
+    for rack in racks:
+        publish(rack)
+    outcomes = columns.free.outcomes("key")
+    assert outcomes is not None
+    for row in range(4):
+        outcomes.accept(row, 0)
+    publish("rack1")
+    assert columns.free.outcomes("key") is outcomes
+    assert outcomes.unknown == {columns.cache.table.row_of(name) for name in racks["rack1"]}
+
+
+def test_nodes_that_come_and_go_leave_little_behind() -> None:
+    columns = Columns()
+    for number in range(500):
+        name = f"for-a-while-{number}"
+        columns.cache.set_node(make_node(name).obj())
+        assert columns.certain() == [2, 2, 0]
+        columns.cache.remove_node(name)
+    assert columns.devices.slices.known_nodes < 150
+
+
 def test_a_reader_that_missed_too_many_changes_counts_everything_again() -> None:
     columns = Columns()
     columns.counts(MODEL)
