@@ -182,6 +182,13 @@ class CapacityRequirements(APIStruct, frozen=True):
     requests: QuantityMap | None = None
 
 
+class DeviceDerivedAttribute(APIStruct, frozen=True):
+    """An attribute that a request computes of each device by a CEL expression, for constraints."""
+
+    name: str = ""
+    expression: str = ""
+
+
 class ExactDeviceRequest(APIStruct, frozen=True):
     device_class_name: str = ""
     selectors: list[DeviceSelector] | None = None
@@ -190,7 +197,7 @@ class ExactDeviceRequest(APIStruct, frozen=True):
     admin_access: bool | None = None
     tolerations: list[DeviceToleration] | None = None
     capacity: CapacityRequirements | None = None
-    derived_attributes: list[msgspec.Raw] | None = None
+    derived_attributes: list[DeviceDerivedAttribute] | None = None
 
 
 class DeviceSubRequest(APIStruct, frozen=True):
@@ -203,7 +210,7 @@ class DeviceSubRequest(APIStruct, frozen=True):
     count: int = 0
     tolerations: list[DeviceToleration] | None = None
     capacity: CapacityRequirements | None = None
-    derived_attributes: list[msgspec.Raw] | None = None
+    derived_attributes: list[DeviceDerivedAttribute] | None = None
 
 
 class DeviceRequest(APIStruct, frozen=True):

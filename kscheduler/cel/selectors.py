@@ -1,14 +1,16 @@
-"""Selectors of devices: compiled CEL expressions that a device matches or not."""
+"""Compiled CEL expressions about devices: selectors, which a device matches or not, and derived attributes."""
 
 from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from kscheduler.api.devices import DeviceAttribute
 from kscheduler.cel import budget, types
 from kscheduler.cel.checker import Checker
+from kscheduler.cel.derived import attribute_of, fault_of_derived
 from kscheduler.cel.device import DeviceView, prepare
 from kscheduler.cel.environment import KUBERNETES_1_36, TYPE_NAMES, Environment, environment_of
 from kscheduler.cel.faults import Cancelled, CompileError, EvaluationError
@@ -19,10 +21,10 @@ from kscheduler.cel.reads import key_of_reads
 from kscheduler.cel.source import Source
 from kscheduler.cel.tree import Call, Comprehension, ListLiteral, Literal, Node, children, descendants
 from kscheduler.cel.validators import validate
-from kscheduler.cel.values import Optional, go_type_of, type_of
+from kscheduler.cel.values import Optional, Value, go_type_of, type_of
 from kscheduler.config.releases import Release
 
-__all__ = ["DeviceView", "Selector", "SelectorError", "Selectors", "selectors_for"]
+__all__ = ["DerivedAttribute", "DeviceView", "Selector", "SelectorError", "Selectors", "selectors_for"]
 
 # kube-scheduler keeps ten; ours are as few as there are classes and claims that differ.
 KEPT = 1000
@@ -43,36 +45,37 @@ _GROWING = frozenset(
 )  # fmt: skip
 
 
+_ResultFault = Callable[[types.Type, Environment], str]  # words about a type that an expression cannot have, or ""
+
+
 class SelectorError(Exception):
     """An expression that cannot be compiled, or not be evaluated for a device, with Kubernetes' words."""
 
 
-class Selector:
-    """One compiled expression."""
+class _Expression:
+    """One compiled expression about a device."""
 
     __slots__ = (
-        "_answers",
         "_counted",
         "_counted_slots",
         "_has_lists",
         "_is_cheap",
         "_is_deep",
-        "_is_quick",
-        "_key_of",
         "_planner_input",
         "_quick",
         "_quick_slots",
-        "_shared",
         "expression",
     )
 
-    def __init__(self, expression: str, environment: Environment = KUBERNETES_1_36) -> None:
-        """Compile an expression. Raises SelectorError."""
+    def __init__(self, expression: str, environment: Environment, result_fault: _ResultFault) -> None:
+        """Compile an expression. Raises SelectorError, also if `result_fault` has words about its type."""
         self.expression = expression
         self._has_lists = environment.has_list_attributes
         try:
             with _stack(len(expression) > _DEEP):
                 root = _checked(expression, environment)
+                if fault := result_fault(root.type, environment):
+                    raise CompileError(fault)
                 self._is_deep = _depth(root) > _DEEP
                 self._planner_input = (root, environment)
                 self._quick, self._quick_slots = self._plan(counted=False)
@@ -80,11 +83,52 @@ class Selector:
                 self._counted, self._counted_slots = (self._quick, 0) if self._is_cheap else self._plan(counted=True)
         except CompileError as error:
             raise SelectorError(str(error)) from None
+
+    def _evaluate(self, device: DeviceView, *, count: bool = False) -> tuple[Value, int]:
+        """Return the value for a device, and with `count` what that cost. Raises SelectorError."""
+        try:
+            prepared = prepare(device, has_lists=self._has_lists)
+            count = count or prepared.longest > _USUAL_TEXT or not self._is_cheap
+            evaluate, slots = (self._quick, self._quick_slots) if not count else self._counting()
+            frame: Frame = [None] * slots
+            frame[DEVICE], frame[COST] = prepared.value, 0
+            budget.renew()
+            if self._is_deep:
+                with _stack(True):
+                    result = evaluate(frame)
+            else:
+                result = evaluate(frame)
+        except (EvaluationError, Cancelled) as error:
+            raise SelectorError(str(error)) from None
+        except Exception as error:  # a fault of ours, or no stack or memory is left: cel-go recovers from panics, too
+            raise SelectorError(f"internal error: {type(error).__name__}: {error}") from error
+        return result, frame[COST]
+
+    def _counting(self) -> tuple[Evaluate, int]:
+        if self._counted is self._quick:
+            with _stack(self._is_deep):
+                self._counted, self._counted_slots = self._plan(counted=True)
+        return self._counted, self._counted_slots
+
+    def _plan(self, *, counted: bool) -> tuple[Evaluate, int]:
+        root, environment = self._planner_input
+        planner = Planner(environment, counted=counted)
+        return planner.plan(root), planner.slots
+
+
+class Selector(_Expression):
+    """An expression that a device matches or not."""
+
+    __slots__ = ("_answers", "_is_quick", "_key_of", "_shared")
+
+    def __init__(self, expression: str, environment: Environment = KUBERNETES_1_36) -> None:
+        """Compile an expression. Raises SelectorError."""
+        super().__init__(expression, environment, _fault_of_selector)
         self._is_quick = self._is_cheap and not self._is_deep
         # Answers for devices by what the expression reads of them; None: it is evaluated for each device.
         self._answers: dict[bytes, bool] | None = {} if self._is_quick else None
         self._shared = 0  # how often an answer was found there
-        self._key_of = key_of_reads(root)
+        self._key_of = key_of_reads(self._planner_input[0])
 
     def matches(self, device: DeviceView) -> bool:
         """Return whether a device matches. Raises SelectorError if the expression fails for it."""
@@ -126,34 +170,25 @@ class Selector:
 
     def evaluate(self, device: DeviceView, *, count: bool = False) -> tuple[bool, int]:
         """Return whether a device matches, and with `count` what that cost. Raises SelectorError."""
+        result, cost = self._evaluate(device, count=count)
+        return result if result is True or result is False else _to_bool(result), cost
+
+
+class DerivedAttribute(_Expression):
+    """An expression whose value counts as an attribute of the device."""
+
+    __slots__ = ()
+
+    def __init__(self, expression: str, environment: Environment) -> None:
+        """Compile an expression. Raises SelectorError."""
+        super().__init__(expression, environment, fault_of_derived)
+
+    def value(self, device: DeviceView) -> DeviceAttribute:
+        """Return the attribute of a device. Raises SelectorError if the expression fails for it."""
         try:
-            prepared = prepare(device, has_lists=self._has_lists)
-            count = count or prepared.longest > _USUAL_TEXT or not self._is_cheap
-            evaluate, slots = (self._quick, self._quick_slots) if not count else self._counting()
-            frame: Frame = [None] * slots
-            frame[DEVICE], frame[COST] = prepared.value, 0
-            budget.renew()
-            if self._is_deep:
-                with _stack(True):
-                    result = evaluate(frame)
-            else:
-                result = evaluate(frame)
-        except (EvaluationError, Cancelled) as error:
+            return attribute_of(self._evaluate(device)[0])
+        except EvaluationError as error:
             raise SelectorError(str(error)) from None
-        except Exception as error:  # a fault of ours, or no stack or memory is left: cel-go recovers from panics, too
-            raise SelectorError(f"internal error: {type(error).__name__}: {error}") from error
-        return result if result is True or result is False else _to_bool(result), frame[COST]
-
-    def _counting(self) -> tuple[Evaluate, int]:
-        if self._counted is self._quick:
-            with _stack(self._is_deep):
-                self._counted, self._counted_slots = self._plan(counted=True)
-        return self._counted, self._counted_slots
-
-    def _plan(self, *, counted: bool) -> tuple[Evaluate, int]:
-        root, environment = self._planner_input
-        planner = Planner(environment, counted=counted)
-        return planner.plan(root), planner.slots
 
 
 class Selectors:
@@ -163,6 +198,7 @@ class Selectors:
         self._environment = environment
         self._kept = kept
         self._known: OrderedDict[str, Selector] = OrderedDict()
+        self._derived: OrderedDict[str, DerivedAttribute] = OrderedDict()
 
     def get(self, expression: str) -> Selector:
         """Return the compiled expression. Raises SelectorError if it cannot be compiled."""
@@ -173,6 +209,17 @@ class Selectors:
                 self._known.popitem(last=False)
         else:
             self._known.move_to_end(expression)
+        return known
+
+    def derived(self, expression: str) -> DerivedAttribute:
+        """Return the compiled expression of a derived attribute. Raises SelectorError if it cannot be compiled."""
+        known = self._derived.get(expression)
+        if known is None:
+            known = self._derived[expression] = DerivedAttribute(expression, self._environment)
+            if len(self._derived) > self._kept:
+                self._derived.popitem(last=False)
+        else:
+            self._derived.move_to_end(expression)
         return known
 
 
@@ -191,9 +238,13 @@ def _checked(expression: str, environment: Environment) -> Node:
             raise CompileError(source.faults())
     except CompileError as error:
         raise CompileError(f"compilation failed: {error}") from None
-    if root.type not in (types.BOOL, environment.attribute):
-        raise CompileError(f"must evaluate to {types.BOOL} or the unknown type, not {root.type}")
     return root
+
+
+def _fault_of_selector(result: types.Type, environment: Environment) -> str:
+    if result in (types.BOOL, environment.attribute):
+        return ""
+    return f"must evaluate to {types.BOOL} or the unknown type, not {result}"
 
 
 def _depth(root: Node) -> int:

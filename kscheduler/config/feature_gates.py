@@ -26,6 +26,7 @@ SWITCHABLE_1_37: Final = frozenset(
     _SWITCHABLE
     | {
         "CompositePodGroup",
+        "DRADerivedAttributes",
         "DRADeviceCompatibilityGroups",
         "DRAFractionalCapacityRange",
         "DRAOptionalNodeOperations",

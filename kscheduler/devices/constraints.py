@@ -10,11 +10,21 @@ from typing import Protocol
 
 from kscheduler.api.devices import DeviceConstraint
 from kscheduler.devices.features import Features
-from kscheduler.devices.slices import UNKNOWN_VALUE, AttributeValue, ParsedDevice
+from kscheduler.devices.slices import UNKNOWN_VALUE, AttributeValue
+
+
+class HasAttributes(Protocol):
+    """A `ParsedDevice`, or one with attributes that a request derives."""
+
+    def attribute(self, name: str) -> AttributeValue | None:
+        """Return an attribute's value; None if the device has no such attribute."""
+
+    def attribute_values(self, name: str) -> frozenset[AttributeValue] | None:
+        """Return the values of an attribute that may be a list; None if the device has no such attribute."""
 
 
 class Constraint(Protocol):
-    def add(self, request: str, alternative: str, device: ParsedDevice) -> bool:
+    def add(self, request: str, alternative: str, device: HasAttributes) -> bool:
         """Return whether the device may be taken for the request, and remember it if so.
 
         `alternative`: the name of the chosen one of the request's alternatives; "" if it has none.
@@ -51,7 +61,7 @@ class MatchAttribute:
         self._value: AttributeValue | None = None
         self._count = 0
 
-    def add(self, request: str, alternative: str, device: ParsedDevice) -> bool:
+    def add(self, request: str, alternative: str, device: HasAttributes) -> bool:
         if not applies(self._requests, request, alternative):
             return True
         value = device.attribute(self._attribute)
@@ -79,7 +89,7 @@ class DistinctAttribute:
         self._attribute = attribute
         self._values: list[AttributeValue] = []
 
-    def add(self, request: str, alternative: str, device: ParsedDevice) -> bool:
+    def add(self, request: str, alternative: str, device: HasAttributes) -> bool:
         if not applies(self._requests, request, alternative):
             return True
         value = device.attribute(self._attribute)
@@ -107,7 +117,7 @@ class DistinctAttributeOfRequests:
         self._values: dict[str, AttributeValue] = {}  # request -> value
         self._count = 0
 
-    def add(self, request: str, alternative: str, device: ParsedDevice) -> bool:
+    def add(self, request: str, alternative: str, device: HasAttributes) -> bool:
         if not applies(self._requests, request, alternative):
             return True
         value = device.attribute(self._attribute)
@@ -140,7 +150,7 @@ class MatchLists:
         self._widens = widens
         self._common: list[frozenset[AttributeValue]] = []  # for each device, the values that all up to it have
 
-    def add(self, request: str, alternative: str, device: ParsedDevice) -> bool:
+    def add(self, request: str, alternative: str, device: HasAttributes) -> bool:
         if not applies(self._requests, request, alternative):
             return True
         values = device.attribute_values(self._attribute)
@@ -174,7 +184,7 @@ class DistinctLists:
         self._values: dict[str | int, frozenset[AttributeValue]] = {}  # by request, or number of the device
         self._count = 0
 
-    def add(self, request: str, alternative: str, device: ParsedDevice) -> bool:
+    def add(self, request: str, alternative: str, device: HasAttributes) -> bool:
         if not applies(self._requests, request, alternative):
             return True
         values = device.attribute_values(self._attribute)

@@ -18,6 +18,7 @@ class Features:
     binding_conditions: bool
     compatibility_groups: bool
     consumable_capacity: bool
+    derived_attributes: bool
     list_attributes: bool
     optional_node_operations: bool
     # Devices that need DRAOptionalNodeOperations are left out where the gate or the node lacks it. With the gate off
@@ -31,6 +32,7 @@ class Features:
         fractional = release.has("DRAFractionalCapacityRange")
         optional_node_operations = release.has("DRAOptionalNodeOperations")
         list_attributes, groups = release.has("DRAListTypeAttributes"), release.has("DRADeviceCompatibilityGroups")
+        derived = release.has("DRADerivedAttributes")
         return Features(
             rules=release.devices,
             capacity_rules=CapacityRules.of(release.devices, fractional=fractional),
@@ -41,10 +43,12 @@ class Features:
             ),
             compatibility_groups=groups,
             consumable_capacity=release.has("DRAConsumableCapacity"),
+            derived_attributes=derived,
             list_attributes=list_attributes,
             optional_node_operations=optional_node_operations,
             heeds_node_operations=(
-                release.devices.has_optional_node_operations and (optional_node_operations or list_attributes or groups)
+                release.devices.has_optional_node_operations
+                and (optional_node_operations or list_attributes or groups or derived)
             ),
             partitionable_devices=release.has("DRAPartitionableDevices"),
             taints=release.has("DRADeviceTaints"),

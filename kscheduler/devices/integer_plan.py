@@ -79,6 +79,8 @@ class IntegerPlan:
                 attributes.append(constraint.distinct_attribute)
             else:
                 return None
+        if any(name in variant.derived for name in attributes for _, variant in variants):
+            return None
         if _DISTINCT_REQUESTS in kinds and any(len(_names(of_claim)) < len(of_claim) for of_claim in requests):
             return None
         all_requests = [each for of_claim in requests for each in of_claim]

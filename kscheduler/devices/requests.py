@@ -20,6 +20,8 @@ from kscheduler.api.exact_quantity import Quantity, QuantityError
 from kscheduler.devices.errors import AllocationError
 from kscheduler.devices.features import Features
 
+_NONE_DERIVED: Mapping[str, str] = {}
+
 
 def show_claim(claim: ResourceClaim) -> str:
     """Return the claim's name in messages: `namespace/name`."""
@@ -50,6 +52,7 @@ class Variant:
     tolerations: tuple[DeviceToleration, ...]
     given_tolerations: list[DeviceToleration] | None  # as the claim has them
     capacity: Mapping[str, Quantity] | None  # requested amounts
+    derived: Mapping[str, str]  # name of an attribute of devices -> the expression that computes it
 
     @property
     def full_name(self) -> str:
@@ -120,10 +123,14 @@ class Requests:
             tolerations=tuple(wanted.tolerations or ()),
             given_tolerations=wanted.tolerations,
             capacity=_amounts(wanted, place),
+            derived={each.name: each.expression for each in wanted.derived_attributes}
+            if wanted.derived_attributes and self._features.derived_attributes
+            else _NONE_DERIVED,
         )
 
     def _check_content(self, wanted: ExactDeviceRequest | DeviceSubRequest, place: str) -> None:
-        if wanted.derived_attributes and self._features.rules.refuses_derived_attributes:
+        features = self._features
+        if wanted.derived_attributes and features.rules.refuses_derived_attributes and not features.derived_attributes:
             raise AllocationError(f"{place}: cannot handle request with derived attributes, the feature is disabled")
         for i, selector in enumerate(wanted.selectors or ()):
             if selector.cel is None:

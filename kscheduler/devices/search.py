@@ -22,8 +22,9 @@ from kscheduler.devices.allocated import AllocatedState, DeviceID, show_device
 from kscheduler.devices.amounts import amount_of
 from kscheduler.devices.capacity import CapacityError, consumed_amounts
 from kscheduler.devices.compatibility import AllocatedGroups, ChosenGroups, GroupsBefore
-from kscheduler.devices.constraints import Constraint
+from kscheduler.devices.constraints import Constraint, HasAttributes
 from kscheduler.devices.counters import AvailableCounters, ConsumedCounters
+from kscheduler.devices.derived import DerivedAttributes
 from kscheduler.devices.errors import AllocationError, SearchStopped
 from kscheduler.devices.features import Features
 from kscheduler.devices.pools import Pool
@@ -154,6 +155,7 @@ class Search:
         self._groups = None if groups is None else ChosenGroups(groups)
         self._shares: dict[DeviceID, list[Mapping[str, int]]] = {}  # device -> what each chosen share of it consumes
         self._amounts: dict[tuple[Variant, ParsedDevice], dict[str, Quantity] | None] = {}
+        self._derived: DerivedAttributes | None = None
 
     def run(self, claims: Sequence[ClaimWants]) -> bool:
         """Fill `results` and return True, or return False if there is no solution.
@@ -421,8 +423,13 @@ class Search:
         return self._rules.shares_without_capacity_hold_counters and device in self._available.shared_devices
 
     def _add_to_constraints(self, claim: int, choice: Choice) -> bool:
-        for i, constraint in enumerate(self._claims[claim].constraints):
-            if not constraint.add(choice.variant.request, choice.variant.alternative, choice.device):
+        variant, constraints = choice.variant, self._claims[claim].constraints
+        device: HasAttributes = choice.device
+        if constraints and variant.derived:
+            self._derived = self._derived or DerivedAttributes(self._selectors)
+            device = self._derived.of(variant, choice.device)
+        for i, constraint in enumerate(constraints):
+            if not constraint.add(variant.request, variant.alternative, device):
                 self._remove_from_constraints(claim, choice, i)
                 return False
         return True

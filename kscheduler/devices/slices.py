@@ -155,7 +155,7 @@ class ParsedDevice:
     def attribute(self, name: str) -> AttributeValue | None:
         """Look up a fully qualified name (`domain/name`); the driver's domain is that of bare names."""
         found = self._find(name)
-        return None if found is None else _value_of(found)
+        return None if found is None else value_of(found)
 
     def attribute_values(self, name: str) -> frozenset[AttributeValue] | None:
         """Look up an attribute that may be a list; one with a single value is a list of that.
@@ -170,12 +170,7 @@ class ParsedDevice:
 
     def _find_values(self, name: str) -> frozenset[AttributeValue] | None:
         found = self._find(name)
-        if found is None:
-            return None
-        several = _values_of(found)
-        if not several and (value := _value_of(found)) is not UNKNOWN_VALUE:
-            several = (value,)
-        return frozenset(several)
+        return None if found is None else values_of(found)
 
     def _find(self, name: str) -> DeviceAttribute | None:
         found = self.attributes.get(name)
@@ -185,8 +180,8 @@ class ParsedDevice:
         return found
 
 
-def _values_of(attribute: DeviceAttribute) -> tuple[AttributeValue, ...]:
-    """Return the values of a list, () for an attribute that is none."""
+def values_of(attribute: DeviceAttribute) -> frozenset[AttributeValue]:
+    """Return the values of an attribute that may be a list; none if they are of a type that is not known here."""
     for kind, values in (
         ("int", attribute.ints),
         ("bool", attribute.bools),
@@ -194,11 +189,12 @@ def _values_of(attribute: DeviceAttribute) -> tuple[AttributeValue, ...]:
         ("version", attribute.versions),
     ):
         if values:
-            return tuple((kind, value) for value in values)
-    return ()
+            return frozenset((kind, value) for value in values)
+    single = value_of(attribute)
+    return frozenset() if single is UNKNOWN_VALUE else frozenset((single,))
 
 
-def _value_of(attribute: DeviceAttribute) -> AttributeValue:
+def value_of(attribute: DeviceAttribute) -> AttributeValue:
     if attribute.string is not None:
         return "string", attribute.string
     if attribute.int_value is not None:

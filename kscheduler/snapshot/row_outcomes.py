@@ -46,6 +46,7 @@ def _key_of_variant(variant: Variant) -> Hashable:
         variant.has_admin_access,
         variant.tolerations,
         None if capacity is None else tuple((name, str(amount)) for name, amount in capacity.items()),
+        tuple(variant.derived.items()),
     )
 
 

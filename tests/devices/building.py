@@ -41,7 +41,7 @@ from kscheduler.api.objects import Node, NodeSelector, NodeSelectorTerm, ObjectM
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.devices.allocated import AllocatedState
 from kscheduler.devices.allocator import Allocator
-from kscheduler.devices.selection import DeviceView, Selector, SelectorError
+from kscheduler.devices.selection import DerivedAttribute, DeviceView, Selector, SelectorError
 from kscheduler.devices.slice_index import SliceIndex
 
 DRIVER = "gpu.example.com"
@@ -76,6 +76,22 @@ class FakeSelectors:
         if "=" not in expression:
             raise SelectorError(f"no condition: {expression}")
         return FakeSelector(expression, self.evaluated)
+
+    def derived(self, expression: str) -> DerivedAttribute:
+        """Compile the name of an attribute; the derived one is equal to it."""
+        if not expression.isidentifier():
+            raise SelectorError(f"no name: {expression}")
+        return FakeDerivedAttribute(expression)
+
+
+@dataclass
+class FakeDerivedAttribute:
+    name: str
+
+    def value(self, device: DeviceView) -> DeviceAttribute:
+        if self.name not in device.attributes:
+            raise SelectorError(f"no such key: {self.name}")
+        return device.attributes[self.name]
 
 
 @dataclass

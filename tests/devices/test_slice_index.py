@@ -6,12 +6,13 @@ import random
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kscheduler.api.devices import ResourceSlice
-from kscheduler.api.objects import Node
+from kscheduler.api.objects import Node, NodeSelector, NodeSelectorTerm, SelectorRequirement
 from kscheduler.config.releases import Release
 from kscheduler.devices.allocator import AllocationError
 from kscheduler.devices.slice_index import SliceIndex
@@ -83,6 +84,17 @@ def test_the_first_slice_that_depends_on_labels_may_concern_all_nodes() -> None:
     index.pools_of(make_node("n4", zone="z9"))
     assert changed(index, of_zone("one", "z9")) is None
     assert index.pools_of(make_node("n4", zone="z9")).pools
+
+
+def test_nodes_with_a_fault_are_concerned_by_every_change() -> None:
+    bad = NodeSelector([NodeSelectorTerm([SelectorRequirement("zone", "Near", ["z1"])])])
+    index = SliceIndex(NEW, [make_slice("bad", devices("d"), pool="bad", node_selector=bad)])
+    with pytest.raises(AllocationError):
+        index.pools_of(NODES[0])
+    before = index.node_changes.count
+    index.remove("bad")
+    assert index.node_changes.since(before) == ["n1"]
+    assert not index.pools_of(NODES[0]).pools
 
 
 def test_nodes_that_are_gone_are_forgotten() -> None:

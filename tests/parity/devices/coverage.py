@@ -48,6 +48,7 @@ FEATURES = (
     "attributes that are lists",
 )
 SKIPPED = "skipped node operations"
+DERIVED = "derived attributes"
 GROUPS = "compatibility groups"  # which 1.36 does not know
 FAILURES = (
     "could not retrieve device class",
@@ -78,7 +79,9 @@ class Coverage:
     def add(self, case: DeviceCase, answer: DeviceAnswer) -> None:
         self.cases += 1
         self.expected = (
-            (*FEATURES, GROUPS, SKIPPED) if "DRADeviceCompatibilityGroups" in DEFAULTS[case.release] else FEATURES
+            (*FEATURES, GROUPS, SKIPPED, DERIVED)
+            if "DRADeviceCompatibilityGroups" in DEFAULTS[case.release]
+            else FEATURES
         )
         for position, (pod, of_nodes) in enumerate(zip(case.pending, answer.pods, strict=True)):
             if not all(map(is_compared, of_nodes)):
@@ -134,6 +137,8 @@ def _features(case: DeviceCase, position: int, pod: Object, decision: Decision) 
         found.add("attributes that are lists")
     if case.gates.get("DRADeviceCompatibilityGroups"):
         found.add(GROUPS)
+    if case.gates.get("DRADerivedAttributes") and any(_derives(claim["spec"]["devices"]) for claim in pod["claims"]):
+        found.add(DERIVED)
     if case.gates["DRADeviceTaintRules"] and cluster["deviceTaintRules"]:
         found.add("taint rules")
     if case.is_sequence and position:
@@ -141,6 +146,11 @@ def _features(case: DeviceCase, position: int, pod: Object, decision: Decision) 
     if decision.steps > 3 * chosen + 2 * len(pod["claims"]) + 4:
         found.add("search that went back")
     return found
+
+
+def _derives(spec: Object) -> bool:
+    wanted = [asked for each in spec["requests"] for asked in (each.get("exactly"), *each.get("firstAvailable", ()))]
+    return any(asked is not None and "derivedAttributes" in asked for asked in wanted)
 
 
 _FROM = {"FromClass": "configuration of a class", "FromClaim": "configuration of a claim"}

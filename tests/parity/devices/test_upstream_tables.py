@@ -17,7 +17,6 @@ from tests.parity.devices.upstream_tables import TableCase, upstream_tables
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
 
-NOT_SUPPORTED = frozenset({"DRAOptionalNodeOperations", "DRADerivedAttributes"})  # gates that are alpha
 LISTS = ("ints", "bools", "strings", "versions")  # attributes with many values, which an apiserver stores with the gate
 UNREADABLE = {  # cases that do not survive as JSON, and so never come from an apiserver
     "consumable-capacity-requests-are-not-modified": "10^21, which Go writes as 1",
@@ -25,7 +24,7 @@ UNREADABLE = {  # cases that do not survive as JSON, and so never come from an a
 }
 SKIPPED = {  # release -> how many cases are not tried with their own gates, and with the default ones
     "1.36": (1, 1),
-    "1.37": (11, 24),
+    "1.37": (4, 24),
 }
 
 
@@ -56,8 +55,6 @@ def _differing(cases: Iterator[tuple[str, DeviceCase, DeviceAnswer]]) -> list[st
 def _reason_to_skip(case: TableCase, *, with_own_gates: bool) -> str | None:
     if case.name in UNREADABLE:
         return UNREADABLE[case.name]
-    if with_own_gates and (alpha := case.needs & NOT_SUPPORTED):
-        return f"needs {', '.join(sorted(alpha))}"
     has_gate = with_own_gates and "DRAListTypeAttributes" in case.needs
     if case.release != "1.36" and not has_gate and _has_list_attributes(case):  # 1.37 reads them without the gate, too
         return "attributes with many values"

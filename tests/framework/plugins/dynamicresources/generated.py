@@ -162,9 +162,10 @@ class GeneratedCluster:
 def exotic_cluster(seed: int, release: Release) -> tuple[GeneratedCluster, list[list[ResourceClaim]]]:
     """Return a cluster with everything that slices can have, and the claims of some pods."""
     case = generate(seed, release.version)
+    gates = case.config.get("gates", {})
     cluster = GeneratedCluster(
         seed,
-        release,
+        release.with_gates({name: gates[name] for name in ("DRADerivedAttributes",) if name in gates}),
         _decoded(case.cluster["nodes"], list[Node]),
         _decoded(case.cluster["resourceSlices"], list[ResourceSlice]),
         _decoded(case.cluster["deviceClasses"], list[DeviceClass]),
