@@ -79,11 +79,11 @@ REVIEW_TIMEOUT_S = 10.0
 DEFAULT_WRITES = 100  # bindings, status patches and Events under way at once, unless `direct_binds` sets another bound
 # An apiserver that opens a watch at all does so at once, events or not: then another is opened beside the first.
 WATCH_OPENS_S = 1.0
-# A watch follows another on a connection that brought something so long ago at most, or during two such watches.
-WATCH_UNHEARD_S = 15.0
-WATCH_GRACE_S = 15.0  # beyond timeoutSeconds, for a server that is slow to end a watch
-# So is the Lease, until a usual request for it takes longer. Its holder has 10 s to renew it, by default.
+# A request for the Lease is sent again, too; later, if the last one took longer. Its holder has 10 s, by default.
 LEASE_OVERDUE_S = 1.0
+# A watch follows another on a connection that brought something so long ago at most, or during two such watches.
+WATCH_UNHEARD_S = 30.0
+WATCH_GRACE_S = 15.0  # beyond timeoutSeconds, for a server that is slow to end a watch
 # A server that sends bookmarks does so every minute: three without a byte mean that the stream is dead.
 BOOKMARK_SILENCE_S = 180.0
 
