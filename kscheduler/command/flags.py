@@ -366,6 +366,9 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(allow_abbrev=False, **kwargs)
+        # In place of argparse's own messages, which call a wrong value an "invalid int value".
+        self.register("type", int, _whole_number)
+        self.register("type", float, _number)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse; what is not known is an error of the command at hand, so that it names that command's help."""
@@ -402,7 +405,9 @@ def _parser(command: str = "") -> _Parser:
     _add_compare(commands.add_parser("compare", help="say how two runs differ, and why"), command == "compare")
     whatif = commands.add_parser("whatif", help="simulate with other nodes or settings; plan capacity")
     _add_whatif(whatif, command == "whatif")
-    _add_record(commands.add_parser("record", help="record a cluster's objects and their changes, for simulate"))
+    _add_record(
+        commands.add_parser("record", help="record a cluster's objects and their changes, for simulate and replay")
+    )
     _add_replay(commands.add_parser("replay", help="decide again what a record of a running scheduler decided"))
     _add_ui(commands.add_parser("ui", help="look at a report, or compare two, in a browser"))
     _add_explain(commands.add_parser("explain", help="ask a running scheduler why a pod is where it is, or nowhere"))
@@ -415,7 +420,16 @@ def _parser(command: str = "") -> _Parser:
     version = commands.add_parser("version", help="print the version")
     version.add_argument("-o", "--output", choices=("text", "json"), default="text", help=OUTPUT_HELP)
     version.set_defaults(make=partial(_from_flags, VersionOptions))
+    _describe(commands)
     return parser
+
+
+def _describe(commands: argparse._SubParsersAction[Any]) -> None:
+    """Have the help of each command that has no description begin with what its parent's help says of it."""
+    for choice in commands._choices_actions:
+        parser = commands.choices[choice.dest]
+        if choice.help and parser.description is None:
+            parser.description = f"{choice.help[0].upper()}{choice.help[1:]}."
 
 
 def parsers_of_commands() -> dict[str, argparse.ArgumentParser]:
@@ -479,6 +493,7 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
     show.add_argument("--expanded", action="store_true", help="with the plugins that run at each extension point")
     show.add_argument("--secrets", action="store_true", help="with the tokens and keys that stand in the file")
     show.set_defaults(make=partial(_from_flags, ShowOptions))
+    _describe(commands)
 
 
 def _add_plugin(parser: argparse.ArgumentParser) -> None:
@@ -499,6 +514,7 @@ def _add_plugin(parser: argparse.ArgumentParser) -> None:
     _add_plugin_cache(test)
     add_emulated_version(test)
     test.set_defaults(make=partial(_from_flags, PluginTestOptions))
+    _describe(commands)
 
 
 def _add_guest(parser: argparse.ArgumentParser) -> None:
@@ -579,7 +595,8 @@ def _record_options(namespace: argparse.Namespace) -> RecordOptions:
 
 
 def _add_replay(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("record", metavar="RECORD", help="the first file of a record of kscheduler run --record")
+    kinds = "the first file of a record of kscheduler run --record, or one of kscheduler record"
+    parser.add_argument("record", metavar="RECORD", help=kinds)
     parser.add_argument("--config", default="", metavar="FILE", help="another configuration than the recorded one")
     add_emulated_version(parser, "the record's")
     add_feature_gates(parser, beside=", besides the record's if it has the same release")
@@ -1175,6 +1192,20 @@ def _integer(low: int, high: int) -> Callable[[str], int]:
         return value
 
     return read
+
+
+def _whole_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a whole number, got {text!r}") from None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a number, got {text!r}") from None
 
 
 def _float(text: str) -> float:

@@ -205,7 +205,8 @@ def _token(options: EndpointOptions, clock: Clock) -> str:
         try:
             token = read_input(options.token_file, MAX_TOKEN_BYTES).decode().strip()
         except (OSError, ValueError) as error:
-            raise ConfigError(f"--token-file {options.token_file}: cannot be read: {error}") from error
+            reason = getattr(error, "strerror", None) or error
+            raise ConfigError(f"--token-file {options.token_file}: cannot be read: {reason}") from error
         if not _TOKEN.fullmatch(token):
             raise ConfigError(
                 f"--token-file {options.token_file}: expected a token, got nothing, or a text with a line end or "

@@ -68,7 +68,9 @@ class RecordReader:
             if first.entry != "header":
                 raise DecodeError("the first line is no header")
         except DecodeError:
-            raise ConfigError(f"{self.path}: expected a record of `kscheduler record`, this is none") from None
+            raise ConfigError(
+                f"{self.path}: expected a record of `kscheduler record` or `kscheduler run --record`, this is none"
+            ) from None
         if first.format > FORMAT:
             raise ConfigError(
                 f"{self.path}: expected a record of format {FORMAT} or older, got format {first.format}, written by "

@@ -153,7 +153,7 @@ class _Workload(_Fields, frozen=True):
 
 def read_workload(path: str) -> WorkloadSpec:
     """Read a workload file. Raises ConfigError that names the file, the path of the field and the value."""
-    document = read_document(path)
+    document = read_document(path, "nodes, pods and seed")
     try:
         workload = decode(_Workload, document)
     except ConfigError as error:

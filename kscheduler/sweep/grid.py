@@ -111,7 +111,7 @@ def read_grid(source: str | Mapping[str, Any]) -> Grid:
     Raises ConfigError that names the place and, for an unknown key, the nearest valid one.
     """
     if isinstance(source, str):
-        return parse_grid(read_document(source), source, os.path.dirname(source))
+        return parse_grid(read_document(source, "traces, cluster and configs"), source, os.path.dirname(source))
     return parse_grid(dict(source), "grid", "")
 
 

@@ -184,7 +184,7 @@ def _another_certificate(directory: Path) -> str:
         (["/p"], "POD: expected a name"),
         (["p", "--server", "localhost:10259"], "expected a URL such as https://127.0.0.1:10259"),
         (["p", "--top", "1000"], "expected an integer from 0 to 100"),
-        (["p", "--token-file", "/does/not/exist"], "--token-file /does/not/exist: cannot be read"),
+        (["p", "--token-file", "/does/not/exist"], "--token-file /does/not/exist: cannot be read: No such file"),
         (["p", "--certificate-authority", "/does/not/exist"], "--certificate-authority /does/not/exist"),
         ([], "the following arguments are required: POD"),
     ],

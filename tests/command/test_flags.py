@@ -303,6 +303,8 @@ def accepted_flags() -> set[str]:
         (["run", "--secure=1"], "unrecognized arguments: --secure=1"),
         (["run", "--zzz"], "unrecognized arguments: --zzz (see kscheduler run --help)"),
         (["run", "--bind-adress=::"], "unrecognized arguments: --bind-adress=::; did you mean --bind-address? (see "),
+        (["simulate", "--seed", "x"], "argument --seed: expected a whole number, got 'x' (see kscheduler simulate"),
+        (["simulate", "--max-time", "10m"], "argument --max-time: expected a number, got '10m'"),
         (["simulate", "--node", "3"], "unrecognized arguments: --node 3; did you mean --nodes?"),
         (["run", "--secure-port=x"], "argument --secure-port: expected an integer from 0 to 65535, got 'x'"),
         (["run", "--secure-port=65536"], "argument --secure-port: expected an integer from 0 to 65535, got '65536'"),
@@ -374,10 +376,20 @@ def test_a_version_that_is_not_wanted_is_among_the_flags() -> None:
 
 @pytest.mark.parametrize("command", ["frobnicate", "sweep-collected"])
 def test_an_unknown_command_is_refused_with_the_commands_that_there_are(command: str) -> None:
-    message = refusal(command)
+    message = refusal(command).replace(command, "")
     assert all(name in message for name in ("run", "simulate", "sweep", "doctor"))
-    assert "sweep-collect'" not in message
+    assert "sweep-collect" not in message
     assert "sweep-index" not in message
+
+
+@pytest.mark.parametrize("command", [["explain"], ["simulate"], ["config", "show"], ["plugin", "test"]])
+def test_the_help_of_a_command_says_what_it_does(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse([*command, "--help"])
+    usage, description, *_ = capsys.readouterr().out.split("\n\n")
+    assert usage.startswith(f"usage: kscheduler {' '.join(command)} ")
+    assert description[0].isupper()
+    assert description.endswith(".")
 
 
 def test_version_and_help_are_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -115,11 +115,13 @@ def test_a_record_of_a_newer_format_names_the_version_that_reads_it(path: Path) 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        pytest.param(b"", "expected a record of `kscheduler record`, this is none", id="nothing"),
+        pytest.param(
+            b"", "expected a record of `kscheduler record` or `kscheduler run --record`, this is none", id="nothing"
+        ),
         pytest.param(b"kind: Pod\n", "expected a file compressed with zstd, this is none", id="no zstd"),
         pytest.param(
             zstandard.ZstdCompressor().compress(b'{"kind":"Pod"}\n'),
-            "expected a record of `kscheduler record`, this is none",
+            "expected a record of `kscheduler record` or `kscheduler run --record`, this is none",
             id="something else",
         ),
     ],

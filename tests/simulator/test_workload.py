@@ -263,7 +263,7 @@ def test_what_a_file_leaves_out_takes_the_defaults(tmp_path: Path) -> None:
         ("metrics: {outages: [{kind: slow, until: 1}]}", r"outages\[0\]\.kind: expected one of unavailable, hang"),
         ("metrics: {outages: [{kind: hang, from: 2, until: 1}]}", r"outages\[0\]: expected until after from.*from 2"),
         ("pods: [", "expected YAML or JSON"),
-        ("- a", "expected a mapping"),
+        ("- a", "expected a mapping with nodes, pods and seed, got a list"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_named_by_file_path_and_value(tmp_path: Path, text: str, message: str) -> None:

@@ -34,6 +34,13 @@ def test_files_are_relative_to_the_grid(tmp_path: Path) -> None:
     assert read_grid(path).traces[0].pods == str(tmp_path / "pods.csv")
 
 
+def test_a_file_that_is_no_grid_is_refused_with_what_a_grid_has(tmp_path: Path) -> None:
+    path = tmp_path / "grid.yaml"
+    path.write_text("- pods.csv\n")
+    with pytest.raises(ConfigError, match=r"yaml: expected a mapping with traces, cluster and configs, got a list"):
+        read_grid(str(path))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
