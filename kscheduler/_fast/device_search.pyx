@@ -13,6 +13,10 @@ cdef enum:
     NO_VALUE = -1  # of an attribute: the device has none
     UNKNOWN_VALUE = -2  # it is of a type that is not known
     NOT_CHOSEN = -3  # of a request: it has no value that counts
+    MATCH_SETS = 3
+    MATCH_NARROWING_SETS = 4
+    DISTINCT_SETS = 5
+    DISTINCT_SETS_OF_REQUESTS = 6
     MATCH = 0  # kinds of constraints; of the third, 1, all values differ
     DISTINCT_REQUESTS = 2
     ALL_DEVICES = 1  # flags of variants
@@ -69,7 +73,7 @@ cdef struct SearchC:
     int32_t capacities
     const int32_t* constraint_claims
     const uint8_t* kinds
-    const int32_t* values  # constraint x device
+    const int64_t* values  # constraint x device
     const uint8_t* applies  # constraint x variant
     int32_t* taken  # by device: how often it is in use or chosen, but for shares
     uint8_t* chosen_by  # claim x device
@@ -77,7 +81,7 @@ cdef struct SearchC:
     int64_t* left
     int64_t* room
     int32_t* results  # by claim: devices chosen so far
-    int32_t* chosen_values  # constraint x values
+    int64_t* chosen_values  # constraint x values
     int32_t most_values
     int32_t* chosen  # by constraint: how many of these there are
     EntryC* stack
@@ -106,7 +110,7 @@ def find_devices(
     const int64_t[::1] needs not None,
     const int32_t[::1] constraint_claims not None,
     bytes constraint_kinds not None,
-    const int32_t[::1] values not None,
+    const int64_t[::1] values not None,
     bytes applies not None,
     int64_t most_steps,
 ):
@@ -127,7 +131,9 @@ def find_devices(
     where the capacities of each shared device begin in `room` (int64); `needs`: for each variant, what it consumes of
     each of them. `constraint_kinds`: 0 if all values have to be equal, 1 if all have to differ, 2 if they have to
     differ from the last one of each request. `values`: for each constraint the number of each device's value, -1 if it
-    has none, -2 if that equals no other; `applies`: for each constraint a byte for each variant.
+    has none, -2 if that equals no other; `applies`: for each constraint a byte for each variant. Or values are sets as
+    bits, 0 for one that no other has a part in, in kinds 3 if all have to have a value in common, 4 if in addition a
+    device that is given back does not widen what they have in common, 5 and 6, as 1 and 2, if no two may have one.
     """
     cdef SearchC s
     cdef int32_t requests = <int32_t>variant_starts.shape[0] - 1
@@ -191,7 +197,7 @@ def find_devices(
     s.left = <int64_t*>malloc((available.shape[0] + 1) * sizeof(int64_t))
     s.room = <int64_t*>malloc((s.capacities + 1) * sizeof(int64_t))
     s.results = <int32_t*>calloc(s.claims + 1, sizeof(int32_t))
-    s.chosen_values = <int32_t*>malloc((<size_t>s.constraints * s.most_values + 1) * sizeof(int32_t))
+    s.chosen_values = <int64_t*>malloc((<size_t>s.constraints * s.most_values + 1) * sizeof(int64_t))
     s.chosen = <int32_t*>calloc(s.constraints + 1, sizeof(int32_t))
     s.stack = <EntryC*>malloc((s.claims * (MAX_RESULTS + 1) + requests + 1) * sizeof(EntryC))
     try:
@@ -440,12 +446,14 @@ cdef bint _concerns(SearchC* s, int32_t constraint, int32_t claim, int32_t varia
     return s.constraint_claims[constraint] == claim and s.applies[<Py_ssize_t>constraint * s.variants + variant] != 0
 
 
-cdef bint _add_value(SearchC* s, int32_t constraint, int32_t request, int32_t value) noexcept nogil:
+cdef bint _add_value(SearchC* s, int32_t constraint, int32_t request, int64_t value) noexcept nogil:
     """Count a device's value, unless that would violate the constraint."""
-    cdef int32_t* known = s.chosen_values + <Py_ssize_t>constraint * s.most_values
+    cdef int64_t* known = s.chosen_values + <Py_ssize_t>constraint * s.most_values
     cdef int32_t each, chosen = s.chosen[constraint]
     if value == NO_VALUE:
         return False
+    if s.kinds[constraint] >= MATCH_SETS:
+        return _add_set(s, constraint, request, value)
     if s.kinds[constraint] == DISTINCT_REQUESTS:
         if chosen:
             for each in range(s.most_values):
@@ -467,11 +475,42 @@ cdef bint _add_value(SearchC* s, int32_t constraint, int32_t request, int32_t va
     return True
 
 
+cdef bint _add_set(SearchC* s, int32_t constraint, int32_t request, int64_t values) noexcept nogil:
+    """As `_add_value`, for a set of values."""
+    cdef int64_t* known = s.chosen_values + <Py_ssize_t>constraint * s.most_values
+    cdef int32_t each, chosen = s.chosen[constraint]
+    if s.kinds[constraint] == DISTINCT_SETS_OF_REQUESTS:
+        if chosen:
+            if not values:
+                return False
+            for each in range(s.most_values):
+                if known[each] != NOT_CHOSEN and known[each] & values:
+                    return False
+        known[request] = values
+    else:
+        if s.kinds[constraint] == DISTINCT_SETS:
+            for each in range(chosen):
+                if known[each] & values:
+                    return False
+        elif chosen:
+            values &= known[chosen - 1]
+        if not values:
+            return False
+        known[chosen] = values
+    s.chosen[constraint] += 1
+    return True
+
+
 cdef void _remove_values(SearchC* s, int32_t end, int32_t claim, int32_t request, int32_t variant) noexcept nogil:
     """Forget the value that was added last to each constraint before `end`."""
-    cdef int32_t constraint
+    cdef int32_t constraint, chosen
+    cdef int64_t* known
     for constraint in range(end):
         if _concerns(s, constraint, claim, variant):
+            known = s.chosen_values + <Py_ssize_t>constraint * s.most_values
             s.chosen[constraint] -= 1
-            if s.kinds[constraint] == DISTINCT_REQUESTS:
-                s.chosen_values[<Py_ssize_t>constraint * s.most_values + request] = NOT_CHOSEN
+            chosen = s.chosen[constraint]
+            if s.kinds[constraint] == DISTINCT_REQUESTS or s.kinds[constraint] == DISTINCT_SETS_OF_REQUESTS:
+                known[request] = NOT_CHOSEN
+            elif s.kinds[constraint] == MATCH_NARROWING_SETS and chosen:
+                known[chosen - 1] = known[chosen]

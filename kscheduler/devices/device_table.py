@@ -28,6 +28,7 @@ MAX_PLANS = 8  # of which a table keeps what they have found out
 MAX_EVALUATIONS = 64  # of selectors for one query at a time; until all are known, the general search decides
 OBTAINABLE, NOT_TOLERATED = 1, 2  # of devices that match, as the kernel has them
 _NO_VALUE, _OF_UNKNOWN_TYPE = -1, -2  # numbers of values
+_MOST_IN_SETS = 63  # different values of an attribute that is a list, each of which is a bit
 _EXCLUSIVE, _SHARED, _SHARED_IN_USE = 0, 1, 2  # of devices
 
 _NOTHING: Mapping[str, Quantity] = {}
@@ -39,7 +40,7 @@ class Matches:
 
     counts: array[int] = field(default_factory=lambda: array("i"))  # by variant: how many devices it wants
     matching: bytes = b""  # variant x device
-    values: array[int] = field(default_factory=lambda: array("i"))  # constraint x device
+    values: array[int] = field(default_factory=lambda: array("q"))  # constraint x device
     # What variants consume of the capacities of shared devices: variant x capacity, in units of billionths. And by
     # (variant, device), as claims are to have it.
     unit: int = 1
@@ -71,7 +72,7 @@ class DeviceTable:
     def __init__(self, pools: Sequence[Pool], devices: Sequence[ParsedDevice], features: Features) -> None:
         self._features = features
         self._inaccessible = [device for pool in pools if pool.is_usable for device in pool.inaccessible]
-        self.kept: dict[Hashable, Matches] = {}  # by plan
+        self.kept: dict[Hashable, Matches | None] = {}  # by plan; None: the kernel cannot be asked about it
         self.has_all_pools = all(pool.is_usable for pool in pools)
         self.devices = devices
         self.ids: tuple[DeviceID, ...] = tuple(device.id for device in devices)
@@ -122,7 +123,7 @@ class DeviceTable:
         except OverflowError:  # an amount beyond int64
             return None
 
-    def keep(self, plan: Hashable, found: Matches) -> None:
+    def keep(self, plan: Hashable, found: Matches | None) -> None:
         if len(self.kept) >= MAX_PLANS:
             del self.kept[next(iter(self.kept))]
         self.kept[plan] = found
@@ -232,6 +233,18 @@ class DeviceTable:
             value = device.attribute(attribute)
             found.append(_NO_VALUE if value is None else numbers.setdefault(value, len(numbers)))
         return found
+
+    def value_sets(self, attribute: str) -> list[int] | None:
+        """Return each device's values of an attribute that may be a list, as bits; None if there are too many."""
+        bits: dict[AttributeValue, int] = {}
+        found = []
+        for device in self.devices:
+            values = device.attribute_values(attribute)
+            if values is None:
+                found.append(_NO_VALUE)
+                continue
+            found.append(sum(bits.setdefault(value, 1 << len(bits)) for value in values))
+        return None if len(bits) > _MOST_IN_SETS else found
 
 
 def _counts(pool: Pool) -> bool:

@@ -2,7 +2,7 @@
 
 The kernel goes the same way as `search.Search`, which is the definition, and takes as many steps. It is asked about
 requests for numbers of devices and for all, with alternatives, selectors, amounts of capacity, admin access, and
-constraints of single values.
+constraints, also on attributes that are lists.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from kscheduler.devices.slices import ParsedDevice
 
 MOST_STEPS = 10_000  # of the kernel, which cannot be interrupted; a longer search starts again in the general search
 _MATCH, _DISTINCT, _DISTINCT_REQUESTS = 0, 1, 2
+_MATCH_SETS, _MATCH_NARROWING_SETS, _DISTINCT_SETS, _DISTINCT_SETS_OF_REQUESTS = 3, 4, 5, 6
 _ALL_DEVICES, _ADMIN_ACCESS = 1, 2  # flags of variants
 
 # For each claim the devices that are chosen, and what is consumed of those that are shared.
@@ -52,6 +53,7 @@ class IntegerPlan:
     constraint_claims: array[int]
     kinds: bytes
     attributes: Sequence[str]  # of the constraints
+    has_lists: bool  # may they be lists?
     applies: bytes
 
     @staticmethod
@@ -67,21 +69,21 @@ class IntegerPlan:
         if any(_least(of_claim) > MAX_RESULTS for of_claim in requests):
             return None  # that is an error
         given = [(i, each) for i, claim in enumerate(claims) for each in claim.spec.devices.constraints or ()]
-        if given and features.list_attributes:
-            return None
         kinds, attributes = bytearray(), list[str]()
+        match, distinct = _kinds(features)
         for _, constraint in given:
             if constraint.match_attribute is not None:
-                kinds.append(_MATCH)
+                kinds.append(match)
                 attributes.append(constraint.match_attribute)
             elif constraint.distinct_attribute is not None:
-                kinds.append(_DISTINCT_REQUESTS if features.rules.distinct_by_request else _DISTINCT)
+                kinds.append(distinct)
                 attributes.append(constraint.distinct_attribute)
             else:
                 return None
         if any(name in variant.derived for name in attributes for _, variant in variants):
             return None
-        if _DISTINCT_REQUESTS in kinds and any(len(_names(of_claim)) < len(of_claim) for of_claim in requests):
+        by_request = _DISTINCT_REQUESTS in kinds or _DISTINCT_SETS_OF_REQUESTS in kinds
+        if by_request and any(len(_names(of_claim)) < len(of_claim) for of_claim in requests):
             return None
         all_requests = [each for of_claim in requests for each in of_claim]
         return IntegerPlan(
@@ -98,6 +100,7 @@ class IntegerPlan:
             constraint_claims=array("i", [i for i, _ in given]),
             kinds=bytes(kinds),
             attributes=attributes,
+            has_lists=features.list_attributes,
             applies=bytes(
                 applies(frozenset(constraint.requests or ()), variant.request, variant.alternative)
                 for _, constraint in given
@@ -111,7 +114,7 @@ class IntegerPlan:
         """Return the number of steps and the devices, or None for these if there is no solution; None if the kernel
         cannot tell.
         """
-        matches = table.kept.get(self) or self._look_at(table, selectors)
+        matches = table.kept[self] if self in table.kept else self._look_at(table, selectors)
         in_use, left = table.in_use(state), table.available(available)
         if matches is None or in_use is None or left is None:
             return None
@@ -157,11 +160,17 @@ class IntegerPlan:
         """Match variants with devices; None if the kernel cannot be asked about these."""
         if self.wants_all and not table.has_all_pools:
             return None  # that is an error
+        matches = Matches()
+        for attribute in self.attributes:
+            values = table.value_sets(attribute) if self.has_lists else table.values(attribute)
+            if values is None:
+                table.keep(self, None)
+                return None
+            matches.values.extend(values)
         found = [table.matching(query, selectors) for query in self.queries]
         matching = [each for each in found if each is not None]
         if len(matching) < len(found):
             return None
-        matches = Matches()
         try:
             self._consume(table, matching, matches)
         except (CapacityError, OverflowError):
@@ -171,8 +180,6 @@ class IntegerPlan:
         if self.wants_all and self._exceeds_limit(matches.counts):
             return None  # that is an error
         matches.matching = b"".join(matching)
-        for attribute in self.attributes:
-            matches.values.extend(table.values(attribute))
         table.keep(self, matches)
         return matches
 
@@ -218,6 +225,17 @@ class ClaimsPlan:
 
     direct: DirectPlan | None  # where the first free devices suffice
     integers: IntegerPlan | None  # by the kernel
+
+
+def _kinds(features: Features) -> tuple[int, int]:
+    """Return the kinds of constraints by which values match, and by which they are distinct."""
+    rules = features.rules
+    if features.list_attributes:
+        return (
+            _MATCH_SETS if rules.widens_matched_lists else _MATCH_NARROWING_SETS,
+            _DISTINCT_SETS_OF_REQUESTS if rules.distinct_by_request else _DISTINCT_SETS,
+        )
+    return _MATCH, _DISTINCT_REQUESTS if rules.distinct_by_request else _DISTINCT
 
 
 def _least(requests: Sequence[Sequence[Variant]]) -> int:

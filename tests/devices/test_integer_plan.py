@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from kscheduler.api.devices import (
     CapacityRange,
     CapacityRequestPolicy,
+    Device,
+    DeviceAttribute,
     DeviceCapacity,
     DeviceClass,
     DeviceRequestAllocationResult,
@@ -49,7 +51,13 @@ from tests.devices.building import (
 from tests.devices.deciding import decide, plan_of
 from tests.parity.devices.generate import generate
 
-SELECTORS = {release.version: selectors_for(release) for release in RELEASES}
+LISTS = {"DRAListTypeAttributes": True}
+# By release and whether attributes may be lists.
+SELECTORS = {
+    (release.version, has_lists): selectors_for(release.with_gates({"DRAListTypeAttributes": has_lists}))
+    for release in RELEASES
+    for has_lists in (False, True)
+}
 
 
 def integers_of(cluster: Cluster, *claims: ResourceClaim) -> IntegerPlan | None:
@@ -68,7 +76,7 @@ GPUS = [device(f"g{i}", {"model": "a" if i < 2 else "b"}) for i in range(4)]
         (make_claim(request(count=2), match=["gpu.example.com/model"]), OLD, True),
         (make_claim(request(count=2), distinct=["gpu.example.com/model"]), NEW, True),
         (make_claim(request(count=2), distinct=["gpu.example.com/model"]), OLD, True),
-        (make_claim(request(count=2), match=["model"]), NEW.with_gates({"DRAListTypeAttributes": True}), False),
+        (make_claim(request(count=2), match=["model"]), NEW.with_gates(LISTS), True),
         (make_claim(request_all()), NEW, True),
         (make_claim(request(admin_access=True)), NEW, True),
         (make_claim(request(count=33)), NEW, False),
@@ -224,6 +232,31 @@ def test_many_selectors_are_evaluated_some_at_a_time() -> None:
     assert plan.find(table, cluster.state, available, cluster.selectors) is not None
 
 
+@pytest.mark.parametrize("kind", ["match", "distinct"])
+@pytest.mark.parametrize("release", [each.with_gates(LISTS) for each in RELEASES], ids=lambda each: each.version)
+def test_lists_of_many_different_values_are_left_to_the_general_search(release: Release, kind: str) -> None:
+    constraint: dict[str, Any] = {kind: ["gpu.example.com/ids"]}
+    claim = make_claim(request("r1"), request("r2"), **constraint)
+    for values in (21, 22):
+        ids = [list(range(place * values, (place + 1) * values)) for place in range(3)]
+        ids[2][0] = 0
+        published = [Device(f"d{place}", {"ids": DeviceAttribute(ints=each)}) for place, each in enumerate(ids)]
+        cluster = Cluster(release, SliceIndex(release, [make_slice("s", published)]))
+        plan = integers_of(cluster, claim)
+        assert plan is not None
+        assert isinstance(cluster.slices, SliceIndex)
+        table = cluster.slices.pools_of(make_node()).table(cluster.slices.features)
+        assert table is not None
+        available = AvailableCounters(cluster.state, by_pool_name=False)
+        found = plan.find(table, cluster.state, available, cluster.selectors)
+        if values == 22:
+            assert found is None
+            continue
+        assert found is not None
+        assert found[1] is not None
+        assert [each.name for _, each, _ in found[1][0]] == (["d0", "d2"] if kind == "match" else ["d0", "d1"])
+
+
 def test_nodes_may_see_different_counters_of_one_pool(release: Release) -> None:
     """What is left of a pool's counters is kept from node to node, for the first node that needs it."""
     slices = []
@@ -270,6 +303,9 @@ def _decoded(objects: object, kind: type) -> list:  # type: ignore[type-arg]
 @settings(max_examples=150, deadline=None)
 def test_on_generated_clusters_it_finds_what_the_search_finds(seed: int, release: Release) -> None:
     case = generate(seed, release.version)
+    has_lists = case.gates["DRAListTypeAttributes"]
+    release = release.with_gates({"DRAListTypeAttributes": has_lists})
+    selectors = SELECTORS[release.version, has_lists]
     nodes = _decoded(case.cluster["nodes"], list[Node])
     index = SliceIndex(release, _decoded(case.cluster["resourceSlices"], list[ResourceSlice]))
     classes = {each.metadata.name: each for each in _decoded(case.cluster["deviceClasses"], list[DeviceClass])}
@@ -278,7 +314,7 @@ def test_on_generated_clusters_it_finds_what_the_search_finds(seed: int, release
     state = AllocatedState.of(in_use_before if rng.random() < 0.5 else (), release)
 
     def new_allocator() -> Allocator:
-        return Allocator(release, state, classes, index, SELECTORS[release.version], draw_share_id=lambda: "share")
+        return Allocator(release, state, classes, index, selectors, draw_share_id=lambda: "share")
 
     for pod in case.pending:
         claims = _decoded(pod["claims"], list[ResourceClaim])
@@ -296,10 +332,8 @@ def test_on_generated_clusters_it_finds_what_the_search_finds(seed: int, release
             if integers is not None:
                 table = index.pools_of(node).table(index.features)
                 available = AvailableCounters(state, by_pool_name=release.devices.counters_by_pool_name)
-                is_used = (
-                    table is not None and integers.find(table, state, available, SELECTORS[release.version]) is not None
-                )
-                event(f"searched by the kernel: {is_used}")
+                is_used = table is not None and integers.find(table, state, available, selectors) is not None
+                event(f"searched by the kernel: {is_used}, with lists: {has_lists and bool(integers.attributes)}")
             if isinstance(expected, list) and rng.random() < 0.5:
                 for allocation in expected:
                     for result in allocation.devices.results or ():

@@ -59,7 +59,7 @@ class Problem:
             array("q", self.needs or ()),
             array("i", [claim for claim, *_ in self.constraints]),
             bytes(kind for _, kind, _, _ in self.constraints),
-            array("i", [value for _, _, values, _ in self.constraints for value in values]),
+            array("q", [value for _, _, values, _ in self.constraints for value in values]),
             bytes(each for *_, concerned in self.constraints for each in concerned),
             most_steps,
         ]
@@ -106,10 +106,17 @@ def test_counters_must_not_be_overdrawn(fast: ModuleType) -> None:
         (1, [1, 1, 2], [0, 2]),
         (1, [-1, 2, 3], [1, 2]),
         (2, [1, 1, 2], [0, 2]),
+        (3, [1, 2, 6], [1, 2]),
+        (3, [0, -1, 3, 1], [2, 3]),
+        (4, [1, 2, 6], [1, 2]),
+        (5, [3, 5, 4], [0, 2]),
+        (5, [0, -1, 1, 2], [2, 3]),
+        (6, [0, -1, 3, 4], [0, 2]),
     ],
 )
 def test_constraints_hold(fast: ModuleType, kind: int, values: list[int], expected: list[int]) -> None:
-    problem = Problem([[[2]]], [[1, 1, 1]], [0, 0, 0], [[], [], []], constraints=[(0, kind, values, [1])])
+    devices = len(values)
+    problem = Problem([[[2]]], [[1] * devices], [0] * devices, [[]] * devices, constraints=[(0, kind, values, [1])])
     found = problem.solve(fast)[1]
     assert found is not None
     assert found[1::2] == expected
@@ -118,6 +125,16 @@ def test_constraints_hold(fast: ModuleType, kind: int, values: list[int], expect
 def test_only_the_last_value_of_a_request_counts_where_that_is_the_kind(fast: ModuleType) -> None:
     problem = Problem([[[3]]], [[1, 1, 1]], [0] * 3, [[]] * 3, constraints=[(0, 2, [1, 2, 1], [1])])
     assert problem.solve(fast)[1] == [0, 0, 0, 1, 0, 2]
+
+
+@pytest.mark.parametrize(("kind", "expected"), [(3, [0, 3, 4]), (4, None)])
+def test_a_device_that_is_given_back_widens_what_the_others_have_in_common_unless_that_is_the_kind(
+    fast: ModuleType, kind: int, expected: list[int] | None
+) -> None:
+    """The first with the second have the value 1 in common, which no other has; the first with the others, 2."""
+    problem = Problem([[[3]]], [[1] * 5], [0] * 5, [[]] * 5, constraints=[(0, kind, [3, 1, 4, 2, 2], [1])])
+    found = problem.solve(fast)[1]
+    assert (None if found is None else found[1::2]) == expected
 
 
 def test_a_shared_device_is_chosen_as_long_as_its_capacity_lasts(fast: ModuleType) -> None:
@@ -198,7 +215,10 @@ def problems(draw: st.DrawFn) -> Problem:
     uses = st.lists(use, max_size=2) if counters else st.just([])
     values = st.lists(st.integers(-2, 2), min_size=devices, max_size=devices)
     concerned = st.lists(st.integers(0, 1), min_size=variants, max_size=variants)
-    constraint = st.tuples(st.integers(0, len(claims) - 1), st.integers(0, 2), values, concerned)
+    numbers_of = st.tuples(st.integers(0, len(claims) - 1), st.integers(0, 2), values, concerned)
+    sets = st.lists(st.integers(-1, 15), min_size=devices, max_size=devices)
+    sets_of = st.tuples(st.integers(0, len(claims) - 1), st.integers(3, 6), sets, concerned)
+    constraint = numbers_of | sets_of
     flags = draw(st.lists(st.sampled_from([0, 0, 0, 1, 2, 3]), min_size=variants, max_size=variants))
     matching = [draw(bits) for _ in range(variants)]
     numbered = iter(zip(flags, matching, strict=True))

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 _MAX_RESULTS = 32  # devices that the allocation of one claim can have
 _NO_VALUE, _UNKNOWN_VALUE = -1, -2  # of an attribute: the device has none; it is of a type that is not known
 _MATCH, _DISTINCT_REQUESTS = 0, 2  # kinds of constraints; of the third, 1, all values differ
+# Of constraints on sets of values.
+_MATCH_SETS, _MATCH_NARROWING_SETS, _DISTINCT_SETS, _DISTINCT_SETS_OF_REQUESTS = 3, 4, 5, 6
 _ALL_DEVICES, _ADMIN_ACCESS = 1, 2  # flags of variants
 _OBTAINABLE = 1  # of a device that matches
 _EXCLUSIVE, _SHARED_IN_USE = 0, 2  # of a device: how it is shared
@@ -60,7 +62,9 @@ def find_devices(
     where the capacities of each shared device begin in `room` (int64); `needs`: for each variant, what it consumes of
     each of them. `constraint_kinds`: 0 if all values have to be equal, 1 if all have to differ, 2 if they have to
     differ from the last one of each request. `values`: for each constraint the number of each device's value, -1 if it
-    has none, -2 if that equals no other; `applies`: for each constraint a byte for each variant.
+    has none, -2 if that equals no other; `applies`: for each constraint a byte for each variant. Or values are sets as
+    bits, 0 for one that no other has a part in, in kinds 3 if all have to have a value in common, 4 if in addition a
+    device that is given back does not widen what they have in common, 5 and 6, as 1 and 2, if no two may have one.
     """
     search = _Search(
         claim_starts,
@@ -281,6 +285,8 @@ class _Search:
         value, chosen = self._values[constraint * len(self._taken) + device], self._chosen_values[constraint]
         if value == _NO_VALUE:
             return False
+        if self._kinds[constraint] >= _MATCH_SETS:
+            return self._add_set(constraint, request, value)
         if self._kinds[constraint] == _DISTINCT_REQUESTS:
             last = self._of_requests[constraint]
             if chosen and (value in last.values() or (value == _UNKNOWN_VALUE and last)):
@@ -293,9 +299,31 @@ class _Search:
         chosen.append(value)
         return True
 
+    def _add_set(self, constraint: int, request: int, values: int) -> bool:
+        """As `_add_value`, for a set of values."""
+        kind, chosen = self._kinds[constraint], self._chosen_values[constraint]
+        if kind == _DISTINCT_SETS_OF_REQUESTS:
+            last = self._of_requests[constraint]
+            if chosen and (not values or any(each & values for each in last.values())):
+                return False
+            last[request] = values
+        elif kind == _DISTINCT_SETS:
+            if not values or any(each & values for each in chosen):
+                return False
+        else:
+            if chosen:
+                values &= chosen[-1]
+            if not values:
+                return False
+        chosen.append(values)
+        return True
+
     def _remove_values(self, end: int, claim: int, request: int, variant: int) -> None:
         """Forget the value that was added last to each constraint before `end`."""
         for constraint in range(end):
             if self._concerns(constraint, claim, variant):
-                self._chosen_values[constraint].pop()
+                chosen = self._chosen_values[constraint]
+                removed = chosen.pop()
                 self._of_requests[constraint].pop(request, None)
+                if chosen and self._kinds[constraint] == _MATCH_NARROWING_SETS:
+                    chosen[-1] = removed
