@@ -3,8 +3,9 @@
 A pod with entries that name a ResourceClaimTemplate gets a claim for each, named in its status; if its PodGroup has an
 equal entry, and the cluster the feature gate for that, the claim is the group's. When a pod has ended or is deleted,
 the claims that are reserved for it are released, and those for a group when that is deleted; one that is reserved for
-nobody any more is deallocated, and one that was made for the pod or group goes with it. Changes are processed after
-they are made, at the same instant of virtual time. Not modelled: claims of pods that were bound without a scheduler.
+nobody any more is deallocated, and one that was made for the pod or group goes with it. A claim that is deleted while
+it is reserved for nobody loses the finalizer that a scheduler gave it. Changes are processed after they are made, at
+the same instant of virtual time. Not modelled: claims of pods that were bound without a scheduler.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class ClaimController(Controller):
         self._follows_pods = False
         self._pods_due: dict[str, None] = {}  # keys of pods that may need claims, in order of change: an ordered set
         self._ended: dict[str, None] = {}  # uids of pods that need none any more, likewise
+        self._deleted: dict[str, None] = {}  # keys of claims that are being deleted and not reserved, likewise
         # (kind, key) of a missing template or group -> keys of the pods that name it
         self._awaited: dict[tuple[type, str], dict[str, None]] = {}
         self._used: dict[str, dict[str, None]] = {}  # uid of a pod -> keys of claims reserved or made for it
@@ -61,6 +63,9 @@ class ClaimController(Controller):
         if after is not None:
             for uid in _users(after):
                 self._used.setdefault(uid, {})[after.key] = None
+            if after.metadata.deletion_timestamp is not None and not after.status.reserved_for:
+                self._deleted[after.key] = None
+                self._call()
         self._follow_pods()
         if before is None and after is not None:
             self._adopt(after)
@@ -110,9 +115,11 @@ class ClaimController(Controller):
             self._call()
 
     def _process_one(self) -> bool:
-        """Release the claims of a pod that has ended, or make those of a new one."""
+        """Release the claims of a pod that has ended, or make those of a new one, or let one go that is deleted."""
         if self._ended:
             self._release(take_first(self._ended))
+        elif self._deleted:
+            self._let_go(take_first(self._deleted))
         elif self._pods_due:
             self._make_claims(take_first(self._pods_due))
         else:
@@ -195,6 +202,16 @@ class ClaimController(Controller):
             owner = _owner(claim)
             if owner is not None and owner.uid == uid and key in self._claims:
                 self._cluster.delete_claim(key)
+
+    def _let_go(self, key: str) -> None:
+        claim = self._claims.get(key)
+        if claim is None or claim.metadata.deletion_timestamp is None or claim.status.reserved_for:
+            return
+        kept = [each for each in claim.metadata.finalizers or () if each != FINALIZER]
+        if len(kept) < len(claim.metadata.finalizers or ()):
+            status = replace(claim.status, allocation=None, devices=None)
+            metadata = replace(claim.metadata, finalizers=kept or None)
+            self._cluster.update_object(replace(claim, metadata=metadata, status=status))
 
 
 def _users(claim: ResourceClaim) -> set[str]:

@@ -301,3 +301,18 @@ def test_a_pod_gets_a_claim_of_its_own_for_an_entry_that_its_group_does_not_have
     bench.add(gpu_pod("first").scheduling_group("train"))
     owners = bench.only_claim().metadata.owner_references or ()
     assert [(each.kind, each.name) for each in owners] == [("Pod", "first")]
+
+
+@pytest.mark.parametrize("is_allocated", [False, True])
+def test_a_claim_that_is_deleted_while_nobody_uses_it_is_let_go(is_allocated: bool) -> None:
+    """As one is to which a scheduler gave its finalizer, and then no allocation."""
+    bench = Bench()
+    bench.cluster.create_object(named_claim("c"))
+    claim = bench.only_claim()
+    status = replace(claim.status, allocation=AllocationResult() if is_allocated else None)
+    bench.cluster.update_object(replace(claim, metadata=replace(claim.metadata, finalizers=[FINALIZER]), status=status))
+    bench.settle()
+    assert bench.only_claim().metadata.finalizers == [FINALIZER]
+    bench.cluster.delete_claim("default/c")
+    bench.settle()
+    assert not bench.claims
