@@ -235,6 +235,8 @@ class GangCycle:
         status, outcome = self._why(stand_in, plan, missing, len(would_fit))
         status = _with_text(status, answer.text)
         nominated = answer.nominations
+        if room is not None and stand_in.gang_key in room.held and not answer.evicts:
+            nominated = {}  # its room is what is reserved, whatever its pods' statuses show of earlier evictions
         for each in [*plan.failed, *([] if plan.fault is None else [plan.fault])]:
             rejection = each.rejection
             # That it fits on no node of one domain says nothing about the others.
@@ -246,7 +248,7 @@ class GangCycle:
         # The placed ones would perhaps go elsewhere, and leave their nodes to those that failed.
         elsewhere = [*would_fit, *plan.not_tried] if plan.domains else would_fit
         self._return(stand_in, outcome, plan.failed, self._rejecting(stand_in, plan), elsewhere)
-        return Ended(outcome, status.message, waits=bool(nominated))
+        return Ended(outcome, status.message, waits=answer.evicts)
 
     def _rejecting(self, stand_in: StandIn, plan: Plan) -> Set[str]:
         """Return the plugins that may have rejected members in domains that were not looked at; Gangs, for labels."""

@@ -15,6 +15,7 @@ from kscheduler.gangs.kubernetes_cycle import KubernetesGangCycle
 from kscheduler.gangs.memberwise_cycle import MemberwiseCycle
 from kscheduler.gangs.memberwise_planner import MemberwisePlanner
 from kscheduler.gangs.planner import Planner
+from kscheduler.gangs.preemption.whole import WholePreemption
 from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.reservations import Reservations
 from kscheduler.gangs.room_to_come import RoomSearch
@@ -40,7 +41,13 @@ def members(count: int, of: str = "train", cpu: int = 2) -> list[PodBuilder]:
 class GangBench(Bench):
     """Two nodes with 4 CPUs each, a queue of gangs, and their cycle; stages are moved here as by the cache."""
 
-    def __init__(self, rules: GangRules = WHOLE, *, reserves_after_s: float | None = None) -> None:
+    def __init__(
+        self,
+        rules: GangRules = WHOLE,
+        *,
+        reserves_after_s: float | None = None,
+        preemption: WholePreemption | None = None,
+    ) -> None:
         """`reserves_after_s`: room is reserved for gangs that have failed for so long; None: never."""
         self.registry = Registry(DOORS, rules)
         super().__init__()
@@ -75,7 +82,8 @@ class GangBench(Bench):
         elif rules.follows_kubernetes:
             self.batch.gangs = KubernetesGangCycle(*parts, release=RELEASE_1_37, **around)
         else:
-            self.batch.gangs = GangCycle(*parts, reservations=self._reservations(planner, reserves_after_s), **around)
+            room = self._reservations(planner, reserves_after_s)
+            self.batch.gangs = GangCycle(*parts, preemption=preemption, reservations=room, **around)
 
     def _reservations(self, planner: Planner, after_s: float | None) -> Reservations | None:
         if after_s is None:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from dataclasses import replace
 
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from kscheduler.gangs.planner import Planner
+from kscheduler.api.objects import Pod
+from kscheduler.gangs.planner import Plan, Planner
+from kscheduler.gangs.preemption.whole import NOT_TRIED, Answer, WholePreemption
 from kscheduler.gangs.reservations import RENEWED_S, Reservations
+from kscheduler.gangs.tracked_gang import TrackedGang
+from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.queue.scheduling_queue import UNSCHEDULABLE_FLUSH_S
+from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing.wrappers import make_pod
 from tests.gangs.bench import GangBench, member, members
 from tests.gangs.builders import key_of
@@ -18,11 +25,34 @@ AFTER_S = 30.0
 UNSCHEDULABLE_TIMEOUT_S = 300.0  # kube-scheduler's default, after which a rejected pod is tried without an event
 
 
+class GivenPreemption(WholePreemption):
+    """Evicts nobody, and gives one answer."""
+
+    def __init__(self) -> None:
+        self.answer = NOT_TRIED
+
+    def look(
+        self,
+        tracked: TrackedGang,
+        face: PodInfo,
+        members: Sequence[QueuedPodInfo],
+        plan: Plan,
+        missing: int,
+        *,
+        wanted: int = 0,
+    ) -> Answer:
+        plan.placed.undo()
+        return self.answer
+
+    def is_leaving(self, pod: Pod) -> bool:
+        return False
+
+
 class Reserving(GangBench):
     """Two nodes with 4 CPUs each, and room for gangs that have failed for 30 seconds."""
 
-    def __init__(self) -> None:
-        super().__init__(reserves_after_s=AFTER_S)
+    def __init__(self, preemption: WholePreemption | None = None) -> None:
+        super().__init__(reserves_after_s=AFTER_S, preemption=preemption)
 
     @property
     def reservations(self) -> Reservations:
@@ -119,6 +149,24 @@ def test_nodes_are_chosen_anew_after_a_while_where_less_is_to_be_waited_for_by_t
     assert set(bench.nominated().values()) == {reserved}
     bench.later(RENEWED_S)
     assert set(bench.nominated().values()) == {other.name}
+
+
+def test_nodes_of_an_earlier_preemption_do_not_end_a_reservation() -> None:
+    preemption = GivenPreemption()
+    bench = Reserving(preemption)
+    bench.occupy(4, 4)
+    bench.fail_for_long("train", 2)
+    reserved = bench.nominated()
+    assert len(reserved) == 2
+    # It is too early to search again, and the pods' statuses show yet where they were nominated before.
+    preemption.answer = Answer("tried later", {"uid-default-train-0": "n1", "uid-default-train-1": "n1"})
+    bench.later(5)
+    assert bench.nominated() == reserved
+    assert bench.ends == []
+    preemption.answer = replace(preemption.answer, evicts=True)
+    bench.later(5)
+    assert bench.nominated() == {"train-0": "n1", "train-1": "n1"}
+    assert bench.ends == ["released"]
 
 
 def test_a_gang_that_can_never_fit_reserves_nothing() -> None:

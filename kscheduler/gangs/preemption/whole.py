@@ -67,6 +67,7 @@ class Answer:
 
     text: str = ""  # for the messages of its members; "": it was not tried
     nominations: Mapping[str, str] = field(default_factory=dict)  # pod uid of a member -> node
+    evicts: bool = False  # room is being made on these nodes
 
 
 NOT_TRIED = Answer()
@@ -153,7 +154,7 @@ class WholePreemption:
                 return Answer(POLICY_NEVER)
             preemptor = Preemptor(tracked.key, face, members, missing, _priority_of(tracked, members))
             if self._executor.is_running(face.uid) or self._waits_for_room(rules, preemptor):
-                return Answer(STILL_EVICTING, self._nominations_of(members))
+                return Answer(STILL_EVICTING, self._nominations_of(members), evicts=True)
             if not rules.ways(preemptor, [placed.queued.uid for placed in plan.placed]):
                 return Answer(rules.nobody)
             now = self._handle.evictions.wall()
@@ -297,7 +298,7 @@ class WholePreemption:
             self._executor.evict(leaving, face, frozenset(found.nominations.values()))
         elif not found.uses_ending:
             self._handle.retry(face, RETRY_S)  # no event will come
-        return Answer(evicting(victims, len(found.nominations)), found.nominations)
+        return Answer(evicting(victims, len(found.nominations)), found.nominations, evicts=True)
 
 
 def _priority_of(tracked: TrackedGang, members: Sequence[QueuedPodInfo]) -> int:

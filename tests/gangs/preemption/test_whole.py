@@ -71,7 +71,7 @@ def test_the_gang_waits_while_a_victim_ends_on_a_nominated_node() -> None:
     members = cluster.members(1)
     cluster.nominations.nominate(members[0].pod_info, "n0")
     answer = cluster.preempt(members, 1)
-    assert answer == whole.Answer(STILL_EVICTING, {members[0].uid: "n0"})
+    assert answer == whole.Answer(STILL_EVICTING, {members[0].uid: "n0"}, evicts=True)
 
 
 def test_the_room_of_pods_that_end_anyway_is_used_first() -> None:
