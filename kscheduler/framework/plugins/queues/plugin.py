@@ -6,7 +6,7 @@ assumes and forgets them. The order in which queues get their turn is the active
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from kscheduler.api.objects import Pod
@@ -31,6 +31,8 @@ from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 
 NAME = "Queues"
+NO_NODES: Set[str] = frozenset()
+ROOM_KEPT = unresolvable("Room there is kept for pods of other queues")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class QueueCheck:
     demand: Demand
     view: ShareView
     leaves_places: bool = False  # to pods that are moved
+    kept: Set[str] = NO_NODES  # names of nodes whose room is meant for other pods, and not for this one
 
     def clone(self) -> QueueCheck:
         return replace(self, view=self.view.clone())
@@ -125,17 +128,20 @@ class Queues(QuotaPreemption):
         demand, view = queues.demands.of(pod.pod), queues.view()
         moves = self._consolidation
         places = moves.places_before(pod.pod, demand) if moves is not None else ()
-        state.write(NAME, QueueCheck(demand, view, bool(places)))
+        table, nominations = self._handle.table, self._handle.nominations.by_pod
+        kept: Set[str] = NO_NODES
+        if demand.queue != NO_QUEUE and (nominations or places):
+            kept = nodes_kept(table, nominations.values(), queues.demands, pod, demand, places)
+        state.write(NAME, QueueCheck(demand, view, bool(places), kept))
         if demand.queue == NO_QUEUE:
             return None, None
         why = queues.why_unusable(demand.queue)
         if why:
             return None, unresolvable(why)
-        nominations = self._handle.nominations.by_pod
         for nomination in nominations.values():
             other = nomination.pod
             is_before = other.uid != pod.uid and other.priority >= pod.priority
-            if is_before and self._handle.table.get(nomination.node_name) is not None:
+            if is_before and table.get(nomination.node_name) is not None:
                 view.add(other.pod)
         for place in places:
             if place.demand.priority >= demand.priority and queues.charged(place.uid) is None:
@@ -144,10 +150,6 @@ class Queues(QuotaPreemption):
         if refused is not None:
             queues.refresh()
             return None, unschedulable(refusal(refused, demand))
-        table = self._handle.table
-        kept: set[str] = set()
-        if nominations or places:
-            kept = nodes_kept(table, nominations.values(), queues.demands, pod, demand, places)
         return PreFilterResult(frozenset(table.names()) - kept - {""}) if kept else None, None
 
     def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> Status | None:
@@ -187,7 +189,20 @@ class Queues(QuotaPreemption):
 
     def _try_nodes(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], only_best: bool) -> Findings:
         """Try one way after the other; the first in which there is a candidate is taken. Moves come before all."""
-        check, findings = state.read(NAME, QueueCheck), Findings(len(nodes))
+        # Where its queue refuses the pod, nodes have not been told apart yet.
+        check = state.read(NAME, QueueCheck)
+        kept = [node.name for node in nodes if node.name in check.kept] if check.kept else []
+        if kept:
+            nodes = [node for node in nodes if node.name not in check.kept]
+        findings = self._try_ways(state, pod, check, nodes, only_best)
+        for name in kept:
+            findings.add(name, ROOM_KEPT)
+        return findings
+
+    def _try_ways(
+        self, state: CycleState, pod: PodInfo, check: QueueCheck, nodes: Sequence[NodeInfo], only_best: bool
+    ) -> Findings:
+        findings = Findings(len(nodes))
         if self._consolidation is not None and self._consolidation.is_possible(check):
             findings = self._consolidation.search(state, pod, check, nodes)
             if findings.candidates:

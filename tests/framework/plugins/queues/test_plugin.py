@@ -238,6 +238,18 @@ def test_a_pod_that_never_preempts_evicts_nobody() -> None:
     assert made.refused(pod("p").preemption_policy("Never")) == "not eligible due to preemptionPolicy=Never."
 
 
+async def test_nobody_is_evicted_where_room_is_kept_for_a_pod_of_another_queue_though_the_own_queue_is_full() -> None:
+    made = Bench(make_queue("a"), make_queue("b", limit=3))
+    made.nodes("n1", "n2")
+    made.place(pod("small", "b", "1"), "n1")
+    made.nominate(pod("expected", "a", "3"), "n1")
+    waits = pod("p", "b", "3", priority=9)
+    assert "1 Room there is kept for pods of other queues" in made.refused(waits)
+    made.place(pod("also-small", "b", "1"), "n2")
+    made.cache.remove_pod("uid-default-small")
+    assert await made.victims(waits) == ["also-small"]
+
+
 def test_a_pod_waits_for_a_victim_that_is_ending_on_its_nominated_node() -> None:
     made = bench(make_queue("a", deserved=4), make_queue("b"))
     made.place(pod("theirs", "b", "4").terminating(), "n1")
