@@ -7,7 +7,8 @@ import functools
 from collections.abc import Iterator
 
 from docs.reference.markdown import code, escaped, sentence, table
-from kscheduler.command.flags import IGNORED_FLAGS, parsers_of_commands
+from kscheduler.command.flags.commands import parsers_of_commands
+from kscheduler.command.flags.ineffective import IGNORED_FLAGS
 from kscheduler.command.kubectl_plugin import drain_parser
 from kscheduler.command.live_views import VIEWS, view_parser
 

@@ -20,25 +20,17 @@ from typing import TextIO
 from kscheduler import __version__
 from kscheduler.clock import SystemClock
 from kscheduler.command import memory
-from kscheduler.command.flags import (
-    CompareOptions,
-    CompletionOptions,
-    DoctorOptions,
-    InspectOptions,
-    PluginTestOptions,
-    RecordOptions,
-    ReplayOptions,
-    RunOptions,
-    ShowOptions,
-    SimulateOptions,
-    SweepOptions,
-    UiOptions,
-    ValidateOptions,
-    VersionOptions,
-    WhatIfOptions,
-    parse,
-    report,
-)
+from kscheduler.command.exit_codes import report
+from kscheduler.command.flags.commands import CompletionOptions, parse
+from kscheduler.command.flags.config import ShowOptions, ValidateOptions
+from kscheduler.command.flags.doctor import DoctorOptions
+from kscheduler.command.flags.plugin import InspectOptions, PluginTestOptions
+from kscheduler.command.flags.record import RecordOptions
+from kscheduler.command.flags.replay import ReplayOptions
+from kscheduler.command.flags.run_options import RunOptions
+from kscheduler.command.flags.simulations import CompareOptions, SimulateOptions, SweepOptions, WhatIfOptions
+from kscheduler.command.flags.ui import UiOptions
+from kscheduler.command.flags.version import VersionOptions
 from kscheduler.errors import KSchedulerError
 from kscheduler.explain.options import ExplainOptions
 from kscheduler.observability import logs
@@ -327,7 +319,7 @@ def plugin(options: InspectOptions | PluginTestOptions) -> int:
 
 def completion(options: CompletionOptions) -> int:
     from kscheduler.command.completion import script
-    from kscheduler.command.flags import words_of_commands
+    from kscheduler.command.flags.commands import words_of_commands
 
     print(script(options.shell, words_of_commands()), end="")
     return 0

@@ -20,7 +20,7 @@ from kscheduler.clock import Clock
 from kscheduler.command import doctor_checks as checks
 from kscheduler.command.doctor_checks import Finding, Level
 from kscheduler.command.emulation import Choice, Emulations, releases_of
-from kscheduler.command.flags import DoctorOptions
+from kscheduler.command.flags.doctor import DoctorOptions
 from kscheduler.config.load import default_config, load_config
 from kscheduler.config.releases import Release
 from kscheduler.config.types import SchedulerConfig

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kscheduler.clock import Clock
-from kscheduler.command.flags import OUTPUT_HELP, add_scheduler_flags
+from kscheduler.command.flags.shared import OUTPUT_HELP, add_scheduler_flags
 from kscheduler.command.scheduler_endpoint import MAX_ANSWER, Answer, SchedulerEndpoint
 from kscheduler.errors import APIError, ConfigError, DecodeError, Forbidden, NotFound
 from kscheduler.input.decoding import decode_loosely

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from kscheduler.command.flags import InspectOptions
+from kscheduler.command.flags.plugin import InspectOptions
 from kscheduler.errors import ConfigError
 from kscheduler.input.redaction import SecretURL
 from kscheduler.wasm.arguments import PAGE_BYTES

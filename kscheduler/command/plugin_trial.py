@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from kscheduler.api.manifest import load_manifests
 from kscheduler.api.objects import Pod
 from kscheduler.cache.cache import Cache
-from kscheduler.command.flags import PluginTestOptions
+from kscheduler.command.flags.plugin import PluginTestOptions
 from kscheduler.command.plugin_inspect import as_url, shown_file
 from kscheduler.command.plugin_measured import MeasuredEngine
 from kscheduler.config.decode import describe_kind

@@ -14,7 +14,7 @@ import uvloop
 from kscheduler.client.kube import KubeClient
 from kscheduler.clock import Clock
 from kscheduler.command.emulation import Emulations, choose, releases_of
-from kscheduler.command.flags import RecordOptions
+from kscheduler.command.flags.record import RecordOptions
 from kscheduler.config.dump import to_yaml
 from kscheduler.config.load import default_config, load_config
 from kscheduler.config.releases import Release

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from kscheduler.clock import Clock
-from kscheduler.command.flags import RECORD_PATH, RecordOptions
+from kscheduler.command.flags.record import RECORD_PATH, RecordOptions
 from kscheduler.command.scheduler_endpoint import Answer, SchedulerEndpoint
 from kscheduler.errors import APIError, ConfigError, DecodeError, Gone, Unreachable
 from kscheduler.input.decoding import json_decoder

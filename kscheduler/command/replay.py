@@ -13,7 +13,7 @@ import msgspec
 
 from kscheduler.api.manifest import load_manifests
 from kscheduler.api.objects import Node
-from kscheduler.command.flags import ReplayOptions
+from kscheduler.command.flags.replay import ReplayOptions
 from kscheduler.config.gate_flag import with_gates
 from kscheduler.config.load import default_config, in_release, load_config, parse_config
 from kscheduler.config.releases import Release, release_of

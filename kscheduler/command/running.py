@@ -29,7 +29,9 @@ from kscheduler.client.request_observer import RequestObserver
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.clock import Clock
 from kscheduler.command.emulation import Choice, Emulation, Emulations, choose, releases_of, warn_if_newer
-from kscheduler.command.flags import RECORD_PATH, RunOptions, apply_run_options, report
+from kscheduler.command.exit_codes import report
+from kscheduler.command.flags.record import RECORD_PATH
+from kscheduler.command.flags.run_options import RunOptions, apply_run_options
 from kscheduler.command.memory import Collections
 from kscheduler.command.owner_file import write_for_owner
 from kscheduler.command.replica import Endpoint, Replica

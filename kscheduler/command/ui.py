@@ -13,7 +13,7 @@ from pathlib import Path
 
 import uvloop
 
-from kscheduler.command.flags import UiOptions
+from kscheduler.command.flags.ui import UiOptions
 from kscheduler.errors import ConfigError
 from kscheduler.input.input_files import check_regular
 from kscheduler.record.kinds import BEGINNING_BYTES, is_record

@@ -9,7 +9,7 @@ import pytest
 
 from kscheduler.command.cli import main
 from kscheduler.command.completion import SHELLS, script
-from kscheduler.command.flags import words_of_commands
+from kscheduler.command.flags.commands import words_of_commands
 
 WORDS = words_of_commands()
 

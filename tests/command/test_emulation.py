@@ -22,7 +22,7 @@ from kscheduler.command.emulation import (
     served_version,
     warn_if_newer,
 )
-from kscheduler.command.flags import RunOptions
+from kscheduler.command.flags.run_options import RunOptions
 from kscheduler.command.running import emulations
 from kscheduler.config.load import default_config, parse_config
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, RELEASES, Release

@@ -11,7 +11,7 @@ import pytest
 import wasmtime
 
 from kscheduler.command.cli import main
-from kscheduler.command.flags import PluginTestOptions
+from kscheduler.command.flags.plugin import PluginTestOptions
 from kscheduler.command.plugin_trial import read_cluster
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from tests.wasm.extension.kit import module as kit_module

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from kscheduler.api.objects import Pod
-from kscheduler.command.flags import RecordOptions, parse
+from kscheduler.command.flags.commands import parse
+from kscheduler.command.flags.record import RecordOptions
 from kscheduler.command.record import record
 from kscheduler.command.simulate import simulate
 from kscheduler.errors import ConfigError

@@ -15,7 +15,7 @@ import pytest
 from aiohttp import web
 
 from kscheduler.command.cli import main
-from kscheduler.command.flags import RECORD_PATH, RecordOptions
+from kscheduler.command.flags.record import RECORD_PATH, RecordOptions
 from kscheduler.command.record_download import RecordCopy, follow
 from kscheduler.command.running import NO_RECORD
 from kscheduler.command.scheduler_endpoint import SchedulerEndpoint

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from kscheduler.command.cli import main
-from kscheduler.command.flags import ReplayOptions, RunOptions, parse
+from kscheduler.command.flags.commands import parse
+from kscheduler.command.flags.replay import ReplayOptions
+from kscheduler.command.flags.run_options import RunOptions
 from kscheduler.command.running import scheduler_maker
 from kscheduler.config.load import default_config
 from kscheduler.config.releases import RELEASE_1_37

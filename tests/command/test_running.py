@@ -12,7 +12,7 @@ from kscheduler.client.kube import KubeClient
 from kscheduler.client.protocol import User
 from kscheduler.client.request_observer import NoObserver
 from kscheduler.clock import SystemClock
-from kscheduler.command.flags import RunOptions
+from kscheduler.command.flags.run_options import RunOptions
 from kscheduler.command.running import connect_reviewers, until_signal
 from kscheduler.command.start import end_at_once
 from kscheduler.errors import APIError, ConfigError

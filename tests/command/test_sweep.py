@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kscheduler.command.flags import SweepOptions, parse
+from kscheduler.command.flags.commands import parse
+from kscheduler.command.flags.simulations import SweepOptions
 from kscheduler.command.sweep import collect, sweep
 from kscheduler.errors import ConfigError
 from kscheduler.sweep.grid import read_grid

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kscheduler.command.flags import CompareOptions, parse
+from kscheduler.command.flags.commands import parse
+from kscheduler.command.flags.simulations import CompareOptions
 from kscheduler.compare.options import DEFAULT_LIMIT, MAX_LIMIT, CompareArguments, read_arguments
 from kscheduler.errors import ConfigError
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kscheduler.command.flags import IGNORED_FLAGS
+from kscheduler.command.flags.ineffective import IGNORED_FLAGS
 from kscheduler.testing.controlplane.kscheduler import KScheduler
 from kscheduler.testing.controlplane.kubescheduler import KubeScheduler
 from kscheduler.testing.controlplane.probes import unverified_tls

@@ -10,7 +10,8 @@ import yaml
 
 from deploy.release.chart import SHARED, copy, differences
 from kscheduler import __version__
-from kscheduler.command.flags import RunOptions, parse
+from kscheduler.command.flags.commands import parse
+from kscheduler.command.flags.run_options import RunOptions
 from kscheduler.config.load import parse_config
 from kscheduler.config.routing import load_routing
 from kscheduler.testing.controlplane.binaries import MODULE as CONTROL_PLANE_MODULE

@@ -12,7 +12,9 @@ import yaml
 
 from kscheduler import __version__
 from kscheduler.api.pod_groups import COSCHEDULING_GROUP, KUBERNETES_GROUP
-from kscheduler.command.flags import RECORD_PATH, RunOptions, parse
+from kscheduler.command.flags.commands import parse
+from kscheduler.command.flags.record import RECORD_PATH
+from kscheduler.command.flags.run_options import RunOptions
 from kscheduler.command.replica import EVENTS_DRAIN_S, SETTLE_S
 from kscheduler.config.load import load_config, parse_config
 from kscheduler.config.routing import load_routing

@@ -12,7 +12,8 @@ import pytest
 from docs.reference import cli, configuration, man, metrics, plugin_api
 from docs.reference.markdown import code, escaped, sentence, table
 from kscheduler import framework
-from kscheduler.command.flags import IGNORED_FLAGS, words_of_commands
+from kscheduler.command.flags.commands import words_of_commands
+from kscheduler.command.flags.ineffective import IGNORED_FLAGS
 from kscheduler.framework.interface import EXTENSION_POINTS
 from kscheduler.observability.metrics import Metrics
 

@@ -17,7 +17,7 @@ import pytest
 
 from kscheduler.client.kube import KubeClient
 from kscheduler.command.cli import main
-from kscheduler.command.flags import _parser
+from kscheduler.command.flags.commands import _parser
 from kscheduler.config.load import parse_config
 from kscheduler.config.metric_policy import Endpoint, PolicySpec
 from kscheduler.config.plugin_args import ALL_ARGS

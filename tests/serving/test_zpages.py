@@ -10,7 +10,8 @@ import pytest
 
 from kscheduler import __version__
 from kscheduler.client.protocol import User
-from kscheduler.command.flags import RunOptions, parse
+from kscheduler.command.flags.commands import parse
+from kscheduler.command.flags.run_options import RunOptions
 from kscheduler.observability.metrics import Metrics
 from kscheduler.serving.authentication import Shown
 from kscheduler.serving.authorization import ALLOWED, Decision

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kscheduler.command.flags import parse
+from kscheduler.command.flags.commands import parse
 from kscheduler.command.simulate import simulate
 from kscheduler.errors import ConfigError
 from kscheduler.explain.ring import PER_POD

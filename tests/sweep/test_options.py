@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kscheduler.command.flags import SweepOptions, parse
+from kscheduler.command.flags.commands import parse
+from kscheduler.command.flags.simulations import SweepOptions
 from kscheduler.errors import ConfigError
 from kscheduler.sweep.options import (
     SweepArguments,

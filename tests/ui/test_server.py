@@ -13,7 +13,8 @@ import aiohttp
 import msgspec
 import pytest
 
-from kscheduler.command.flags import UiOptions, parse
+from kscheduler.command.flags.commands import parse
+from kscheduler.command.flags.ui import UiOptions
 from kscheduler.command.ui import ui
 from kscheduler.errors import ConfigError
 from kscheduler.simulator.report import to_json

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from kscheduler.api.objects import Node
 from kscheduler.client.protocol import NODES, EventType
-from kscheduler.command.flags import WhatIfOptions, parse
+from kscheduler.command.flags.commands import parse
+from kscheduler.command.flags.simulations import WhatIfOptions
 from kscheduler.config.load import default_config
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.simulator.inputs import Sources
