@@ -56,7 +56,7 @@ from kscheduler.client.protocol import (
     nothing,
 )
 from kscheduler.client.ratelimit import Priority, RateLimiter
-from kscheduler.client.repeated_reads import RepeatedReads
+from kscheduler.client.repeated_requests import RepeatedRequests
 from kscheduler.client.request_observer import RequestObserver
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.client.slots import Slots
@@ -120,7 +120,7 @@ class KubeClient:
         self._has_event_token = False  # one is kept for the next Event, which has to wait for its slot
         self._slots = Slots(AdaptiveLimit(DEFAULT_WRITES))
         self._event_slot = _HeldSlot(self._slots)  # all are equal
-        self._reads = RepeatedReads(clock)
+        self._repeated = RepeatedRequests(clock)
 
     @classmethod
     async def connect(
@@ -177,7 +177,7 @@ class KubeClient:
         async def ask(is_repeat: bool) -> bytes:
             return await self._transport.request("GET", path, timeout_s=LIST_TIMEOUT_S, own_connection=is_repeat)
 
-        raw = await self._reads.read(resource.path, ask)
+        raw = await self._repeated.answer(resource.path, ask)
         return self._decoded(partial(decode_page, resource=resource), raw, f"list of {resource.plural}")
 
     async def watch(
@@ -238,7 +238,7 @@ class KubeClient:
                 path, timeout_s=REQUEST_TIMEOUT_S, new_connection=is_repeat, unheard_s=unheard_s
             )
 
-        stream = await self._reads.read(
+        stream = await self._repeated.answer(
             f"watch {resource.path}", open_stream, overdue_s=WATCH_OPENS_S, give_up=lambda stream: stream.close()
         )
         stream.idle_s = timeout_s + WATCH_GRACE_S
@@ -524,8 +524,8 @@ class KubeClient:
                 verb, path, body=body, timeout_s=REQUEST_TIMEOUT_S, own_connection=is_repeat
             )
 
-        # A write may be repeated: it holds for one version of the Lease, so that only one of them is carried out.
-        raw = await self._reads.read(f"{verb} {path}", ask, overdue_s=LEASE_OVERDUE_S)
+        # A write holds for one version of the Lease.
+        raw = await self._repeated.answer(f"{verb} {path}", ask, overdue_s=LEASE_OVERDUE_S)
         return self._decoded(partial(decode_object, kind=Lease), raw, f"lease at {path}")
 
     # --- who may read our endpoint ------------------------------------------------------------------------------

@@ -313,7 +313,7 @@ async def test_a_watch_may_be_silent_for_longer_than_its_headers(
 async def test_a_list_that_hangs_is_asked_for_again_on_a_connection_of_its_own(
     server: FakeAPIServer, client: KubeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kscheduler.client.repeated_reads.OVERDUE_S", 0.05)
+    monkeypatch.setattr("kscheduler.client.repeated_requests.OVERDUE_S", 0.05)
     server.fail("GET", "/pods", hang_s=3600.0)
     page = await client.list_page(PODS)
     assert page.resource_version

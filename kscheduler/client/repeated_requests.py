@@ -1,8 +1,9 @@
-"""Repeats a read whose answer is overdue, and uses whichever answer comes first.
+"""Repeats a request whose answer is overdue, and uses whichever answer comes first.
 
 Behind a load balancer one of several servers may hang, or a connection may break without a sign: a request there would
-wait for a minute, while a second request would be answered at once. Reading twice costs little. Each repetition waits
-twice as long as the one before, and a server that is known to be slow is given more time.
+wait for a minute, while a second request would be answered at once. Each repetition waits twice as long as the one
+before, and a server that is known to be slow is given more time. It is only for requests that may arrive twice: reads,
+which cost little, and writes that hold for one version of an object, so that at most one of them is carried out.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ TIMES_USUAL = 4.0  # or so many times what the last answer of its kind took
 MOST_REQUESTS = 4  # at once: after 2, 6 and 14 s
 
 
-class RepeatedReads:
-    """Runs reads with repetitions, and remembers for each kind of read how long answers took."""
+class RepeatedRequests:
+    """Sends requests with repetitions, and remembers for each kind of request how long answers took."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._took_s: dict[str, float] = {}
 
-    async def read(
+    async def answer(
         self,
         kind: str,
         ask: Callable[[bool], Coroutine[Any, Any, T]],

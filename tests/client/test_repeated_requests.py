@@ -1,4 +1,4 @@
-"""Reads whose answers are overdue, in virtual time."""
+"""Requests whose answers are overdue, in virtual time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kscheduler.client.repeated_reads import RepeatedReads
+from kscheduler.client.repeated_requests import RepeatedRequests
 from kscheduler.errors import APIError, Forbidden, Unreachable
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
 
@@ -38,9 +38,9 @@ class Server:
         return answer
 
 
-def play(scenario: Callable[[RepeatedReads], Coroutine[Any, Any, None]]) -> None:
+def play(scenario: Callable[[RepeatedRequests], Coroutine[Any, Any, None]]) -> None:
     async def main() -> None:
-        await scenario(RepeatedReads(LoopClock(asyncio.get_running_loop())))
+        await scenario(RepeatedRequests(LoopClock(asyncio.get_running_loop())))
 
     run_virtual(main())
 
@@ -49,18 +49,18 @@ HUNG: Answer = (NEVER_S, Unreachable("timed out"))
 
 
 def test_an_answer_in_time_is_asked_for_once() -> None:
-    async def scenario(reads: RepeatedReads) -> None:
+    async def scenario(repeated: RepeatedRequests) -> None:
         server = Server((1.9, "a"))
-        assert await reads.read("pods", server.ask) == "a"
+        assert await repeated.answer("pods", server.ask) == "a"
         assert server.asked_at == [(0.0, False)]
 
     play(scenario)
 
 
 def test_a_request_that_hangs_is_repeated_after_2_6_and_14_seconds() -> None:
-    async def scenario(reads: RepeatedReads) -> None:
+    async def scenario(repeated: RepeatedRequests) -> None:
         server = Server(HUNG, HUNG, HUNG, (1.0, "fourth"))
-        assert await reads.read("pods", server.ask) == "fourth"
+        assert await repeated.answer("pods", server.ask) == "fourth"
         assert server.asked_at == [(0.0, False), (2.0, True), (6.0, True), (14.0, True)]
         assert server.open == 0  # those that hang were given up
 
@@ -68,40 +68,40 @@ def test_a_request_that_hangs_is_repeated_after_2_6_and_14_seconds() -> None:
 
 
 def test_the_first_answer_counts_also_a_late_one() -> None:
-    async def scenario(reads: RepeatedReads) -> None:
+    async def scenario(repeated: RepeatedRequests) -> None:
         server = Server((2.5, "late"), (1.0, "repeat"))
-        assert await reads.read("pods", server.ask) == "late"
+        assert await repeated.answer("pods", server.ask) == "late"
 
     play(scenario)
 
 
 def test_what_an_answer_says_counts_and_what_prevents_an_answer_does_not() -> None:
-    async def scenario(reads: RepeatedReads) -> None:
+    async def scenario(repeated: RepeatedRequests) -> None:
         with pytest.raises(Forbidden):
-            await reads.read("pods", Server(HUNG, (0.5, Forbidden("no", status=403))).ask)
-        assert await reads.read("pods", Server((5.0, "late"), (0.5, Unreachable("reset"))).ask) == "late"
+            await repeated.answer("pods", Server(HUNG, (0.5, Forbidden("no", status=403))).ask)
+        assert await repeated.answer("pods", Server((5.0, "late"), (0.5, Unreachable("reset"))).ask) == "late"
         with pytest.raises(Unreachable, match="refused"):
-            await reads.read("pods", Server((0.0, Unreachable("refused"))).ask)
+            await repeated.answer("pods", Server((0.0, Unreachable("refused"))).ask)
         with pytest.raises(Unreachable):
-            await reads.read("pods", Server(HUNG, HUNG, HUNG, HUNG).ask)
+            await repeated.answer("pods", Server(HUNG, HUNG, HUNG, HUNG).ask)
 
     play(scenario)
 
 
 def test_a_server_that_is_known_to_be_slow_is_given_its_time() -> None:
-    async def scenario(reads: RepeatedReads) -> None:
-        await reads.read("pods", Server((5.0, "late"), HUNG, HUNG).ask)
+    async def scenario(repeated: RepeatedRequests) -> None:
+        await repeated.answer("pods", Server((5.0, "late"), HUNG, HUNG).ask)
         server = Server((19.0, "a"))
-        assert await reads.read("pods", server.ask) == "a"
+        assert await repeated.answer("pods", server.ask) == "a"
         other = Server(HUNG, (0.0, "b"))
-        assert await reads.read("nodes", other.ask) == "b"
+        assert await repeated.answer("nodes", other.ask) == "b"
         assert len(other.asked_at) == 2
 
     play(scenario)
 
 
 def test_an_answer_that_comes_although_it_was_given_up_can_be_closed() -> None:
-    async def scenario(reads: RepeatedReads) -> None:
+    async def scenario(repeated: RepeatedRequests) -> None:
         asked: list[bool] = []
 
         async def ask(is_repeat: bool) -> str:
@@ -115,7 +115,7 @@ def test_an_answer_that_comes_although_it_was_given_up_can_be_closed() -> None:
             raise AssertionError("nothing ends the wait but a cancellation")
 
         given_up: list[str] = []
-        assert await reads.read("watch", ask, overdue_s=1.0, give_up=given_up.append) == "second"
+        assert await repeated.answer("watch", ask, overdue_s=1.0, give_up=given_up.append) == "second"
         assert given_up == ["first"]
         assert asked == [False, True]
 
@@ -125,7 +125,7 @@ def test_an_answer_that_comes_although_it_was_given_up_can_be_closed() -> None:
 @pytest.mark.parametrize("turns", range(12))
 @pytest.mark.parametrize("hung", [0, 1])
 def test_no_answer_is_lost_whenever_the_read_is_cancelled(turns: int, hung: int) -> None:
-    async def scenario(reads: RepeatedReads) -> None:
+    async def scenario(repeated: RepeatedRequests) -> None:
         asked, begun = 0, asyncio.Event()
         opened: list[str] = []
         given_up: list[str] = []
@@ -140,7 +140,7 @@ def test_no_answer_is_lost_whenever_the_read_is_cancelled(turns: int, hung: int)
             opened.append("stream")
             return "stream"
 
-        read = asyncio.ensure_future(reads.read("watch", ask, overdue_s=1.0, give_up=given_up.append))
+        read = asyncio.ensure_future(repeated.answer("watch", ask, overdue_s=1.0, give_up=given_up.append))
         await begun.wait()
         for _ in range(turns):
             await asyncio.sleep(0)
