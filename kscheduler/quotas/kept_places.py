@@ -13,7 +13,7 @@ from kscheduler.api.objects import OwnerReference, Pod
 from kscheduler.quotas.pod_demand import Demand
 
 
-class Place(NamedTuple):
+class KeptPlace(NamedTuple):
     uid: str  # of the pod that is moved
     controller: str  # its uid
     demand: Demand
@@ -24,13 +24,13 @@ class KeptPlaces:
     """Falsy if no places are kept."""
 
     def __init__(self) -> None:
-        self._places: list[Place] = []
+        self._places: list[KeptPlace] = []
         self._came: list[tuple[str, str]] = []  # pods that have got nodes since: uid, and that of the controller
 
     def __len__(self) -> int:
         return len(self._places)
 
-    def keep(self, places: Iterable[Place]) -> None:
+    def keep(self, places: Iterable[KeptPlace]) -> None:
         """Keep these places, in place of all that were kept before."""
         self._places = list(places)
         self._came.clear()
@@ -61,7 +61,7 @@ class KeptPlaces:
             if own and has_node(uid):
                 self._places.remove(next((place for place in own if is_on(uid, place.node_name)), own[0]))
 
-    def before(self, pod: Pod, demand: Demand) -> Iterator[Place]:
+    def before(self, pod: Pod, demand: Demand) -> Iterator[KeptPlace]:
         """Iterate over the places that a pod with this demand leaves to others.
 
         As with nominations, priorities compare pods of one queue; those of its own controller are as good as itself.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from kscheduler.api.grace_period import grace_s
 from kscheduler.api.objects import Pod
-from kscheduler.quotas.kept_places import KeptPlaces, Place
+from kscheduler.quotas.kept_places import KeptPlace, KeptPlaces
 from kscheduler.quotas.stays import Stays
 
 SETTLE_S = 10.0  # from the end of the last pod that moves until the pods in place of all should have their nodes
@@ -32,7 +32,7 @@ class Moves:
         self._until = 0.0  # when the pods in place of all should have their nodes, if all end in time
         self._ended = -math.inf  # when the last of them was seen to have gone
 
-    def begin(self, pods: Iterable[Pod], now: float, places: Iterable[Place] = ()) -> None:
+    def begin(self, pods: Iterable[Pod], now: float, places: Iterable[KeptPlace] = ()) -> None:
         """Take note of pods that are evicted in order to move, and keep the places of those that come again."""
         self._leaving = {pod.metadata.uid: pod for pod in pods}
         self._began = now

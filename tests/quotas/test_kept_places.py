@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kscheduler.quotas.kept_places import KeptPlaces, Place
+from kscheduler.quotas.kept_places import KeptPlace, KeptPlaces
 from kscheduler.quotas.pod_demand import Demand
 from kscheduler.testing import PodBuilder, make_pod
 
@@ -20,7 +20,7 @@ def of(controller: str, name: str = "p") -> PodBuilder:
 def kept(*nodes: str) -> KeptPlaces:
     """Places of pods that one controller creates again."""
     made = KeptPlaces()
-    made.keep(Place(f"moves-to-{name}", "uid-set", demand(priority=5), name) for name in nodes)
+    made.keep(KeptPlace(f"moves-to-{name}", "uid-set", demand(priority=5), name) for name in nodes)
     return made
 
 
@@ -78,7 +78,7 @@ def test_a_pod_whose_binding_has_failed_gives_up_nothing() -> None:
 def test_places_of_new_moves_replace_those_of_old_ones() -> None:
     places = kept("n1")
     places.got_node(of("set").obj())
-    places.keep([Place("x", "other-set", demand(), "n2")])
+    places.keep([KeptPlace("x", "other-set", demand(), "n2")])
     assert left(places) == ["n2"]
     places.end()
     assert not places

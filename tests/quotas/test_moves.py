@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kscheduler.api.objects import Pod
-from kscheduler.quotas.kept_places import Place
+from kscheduler.quotas.kept_places import KeptPlace
 from kscheduler.quotas.moves import LOOK_S, MOST_S, SETTLE_S, Moves
 from kscheduler.quotas.pod_demand import Demand
 from kscheduler.testing import make_pod
@@ -58,7 +58,7 @@ def test_a_clock_that_was_set_back_keeps_nobody_waiting() -> None:
 
 def test_places_are_kept_as_long_as_pods_are_on_their_way() -> None:
     moves = Moves(1)
-    moves.begin(pods("p"), NOW, [Place("uid", "set", Demand("a", {"cpu": 1}, True), "n1")])
+    moves.begin(pods("p"), NOW, [KeptPlace("uid", "set", Demand("a", {"cpu": 1}, True), "n1")])
     assert moves.wait_s(NOW + 30, has_gone) == SETTLE_S
     assert moves.places
     assert moves.wait_s(NOW + 30 + SETTLE_S, has_gone) == 0

@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from kscheduler.api.objects import Pod
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle, ProfileHandle
-from kscheduler.framework.plugins.queues import new_places
-from kscheduler.framework.plugins.queues.new_places import NewPlaces
+from kscheduler.framework.plugins.queues.new_places import NewPlaces, Place
 from kscheduler.framework.plugins.queues.victims import Check, no_victims
 from kscheduler.framework.preemption.candidates import Candidate, Findings
 from kscheduler.framework.preemption.executor import ACCEPTED_S
@@ -28,7 +27,7 @@ from kscheduler.framework.preemption.pace import Pace
 from kscheduler.framework.preemption.sparing import spare
 from kscheduler.framework.preemption.violations import split
 from kscheduler.framework.status import Status, unresolvable
-from kscheduler.quotas.kept_places import Place, controller_of, owner_of
+from kscheduler.quotas.kept_places import KeptPlace, controller_of, owner_of
 from kscheduler.quotas.pod_demand import Demand
 from kscheduler.quotas.queues import Amounts
 from kscheduler.snapshot.node_info import NodeInfo
@@ -96,7 +95,7 @@ class Consolidation:
         places.settle(self._is_on, lambda uid: self._queues.charged(uid) is not None)
         return bool(places)
 
-    def places_before(self, pod: Pod, demand: Demand) -> list[Place]:
+    def places_before(self, pod: Pod, demand: Demand) -> list[KeptPlace]:
         """Return the places that a pod with this demand leaves to those that are moved."""
         return list(self._moves.places.before(pod, demand)) if self.keeps_places() else []
 
@@ -133,7 +132,7 @@ class _Search:
         self._profile: ProfileHandle = handle.profiles[state.decider or pod.pod.spec.scheduler_name]
         self._ending = self._queues.ending | handle.endings.accepted.keys() | handle.endings.chosen()
         self._places = NewPlaces(handle, pod, self._amounts_of, MOST_TRIALS)
-        self.places: list[Place] = []  # of those that move, once they are found
+        self.places: list[KeptPlace] = []  # of those that move, once they are found
         self._nodes = self._pods = 0  # that were looked at
         self.findings = Findings(1)
         self.wait_s: float | None = None  # until a pod is old enough to be moved
@@ -291,13 +290,13 @@ class _Search:
             return None
         self._log(node, places)
         self.places = [
-            Place(other.uid, controller_of(other.pod), theirs, at.name)
+            KeptPlace(other.uid, controller_of(other.pod), theirs, at.name)
             for other, (_, at) in zip(moving[::-1], places, strict=True)
             if (theirs := self._queues.charged(other.uid)) is not None
         ]
         return Candidate(node.name, tuple(by_importance(moving, self._now)))
 
-    def _log(self, node: NodeInfo, places: Sequence[new_places.Place]) -> None:
+    def _log(self, node: NodeInfo, places: Sequence[Place]) -> None:
         moves = ", ".join(f"{again.key} to {at.name}" for again, at in places)
         log.info("pods may move to make room", extra={"pod": self._pod.key, "node": node.name, "moves": moves})
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kscheduler.framework.nominations import Nomination
-from kscheduler.quotas.kept_places import Place
+from kscheduler.quotas.kept_places import KeptPlace
 from kscheduler.quotas.pod_demand import NO_QUEUE, Demand, Demands
 from kscheduler.quotas.queues import Amounts
 from kscheduler.snapshot.node_info import NodeInfo
@@ -25,7 +25,7 @@ def nodes_kept(
     demands: Demands,
     pod: PodInfo,
     demand: Demand,
-    places: Iterable[Place] = (),
+    places: Iterable[KeptPlace] = (),
 ) -> set[str]:
     """Return the names of the nodes where the pod would take room of less important nominated pods of other queues.
 
