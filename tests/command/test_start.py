@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,14 @@ while True:
 def endless(tmp_path: Path) -> Path:
     (tmp_path / "msgspec.py").write_text(ENDLESS_IMPORT)
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """SIGINT is not ignored in the command, as it would be if a shell's background job runs these tests."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def stopped(number: signal.Signals, folder: Path, *arguments: str) -> tuple[int, str]:
