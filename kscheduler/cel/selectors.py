@@ -6,6 +6,7 @@ import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from kscheduler.api.devices import DeviceAttribute
 from kscheduler.cel import budget, types
@@ -44,6 +45,8 @@ _GROWING = frozenset(
     }
 )  # fmt: skip
 
+
+CompiledT = TypeVar("CompiledT")
 
 _ResultFault = Callable[[types.Type, Environment], str]  # words about a type that an expression cannot have, or ""
 
@@ -192,7 +195,7 @@ class DerivedAttribute(_Expression):
 
 
 class Selectors:
-    """Compiled selectors by their text; the least recently used ones are dropped."""
+    """Compiled expressions by their text; of each kind the least recently used ones are dropped."""
 
     def __init__(self, environment: Environment = KUBERNETES_1_36, kept: int = KEPT) -> None:
         self._environment = environment
@@ -202,25 +205,23 @@ class Selectors:
 
     def get(self, expression: str) -> Selector:
         """Return the compiled expression. Raises SelectorError if it cannot be compiled."""
-        known = self._known.get(expression)
-        if known is None:
-            known = self._known[expression] = Selector(expression, self._environment)
-            if len(self._known) > self._kept:
-                self._known.popitem(last=False)
-        else:
-            self._known.move_to_end(expression)
-        return known
+        return self._compiled(expression, self._known, Selector)
 
     def derived(self, expression: str) -> DerivedAttribute:
         """Return the compiled expression of a derived attribute. Raises SelectorError if it cannot be compiled."""
-        known = self._derived.get(expression)
-        if known is None:
-            known = self._derived[expression] = DerivedAttribute(expression, self._environment)
-            if len(self._derived) > self._kept:
-                self._derived.popitem(last=False)
+        return self._compiled(expression, self._derived, DerivedAttribute)
+
+    def _compiled(
+        self, expression: str, known: OrderedDict[str, CompiledT], compiled: Callable[[str, Environment], CompiledT]
+    ) -> CompiledT:
+        found = known.get(expression)
+        if found is None:
+            found = known[expression] = compiled(expression, self._environment)
+            if len(known) > self._kept:
+                known.popitem(last=False)
         else:
-            self._derived.move_to_end(expression)
-        return known
+            known.move_to_end(expression)
+        return found
 
 
 # --- compiling ------------------------------------------------------------------------------------------------------
