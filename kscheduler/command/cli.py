@@ -31,13 +31,13 @@ from kscheduler.command.flags.run_options import RunOptions
 from kscheduler.command.flags.simulations import CompareOptions, SimulateOptions, SweepOptions, WhatIfOptions
 from kscheduler.command.flags.ui import UiOptions
 from kscheduler.command.flags.version import VersionOptions
+from kscheduler.command.start import EXIT_INTERRUPTED
 from kscheduler.errors import KSchedulerError
 from kscheduler.explain.options import ExplainOptions
 from kscheduler.observability import logs
 
 Command = Callable[[], int]
 
-EXIT_INTERRUPTED = 130
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 

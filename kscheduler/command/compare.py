@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 import msgspec
 
 from kscheduler.command.report_files import check_writable, save
+from kscheduler.command.start import EXIT_INTERRUPTED
 from kscheduler.compare.comparing import Comparison, compare, silently
 from kscheduler.compare.options import CompareArguments
 from kscheduler.compare.reading import read_sides
@@ -18,7 +19,6 @@ from kscheduler.simulator.run import Progress
 from kscheduler.ui.page_file import to_html
 
 EXIT_DIFFERS = 1  # with --fail-on-difference, and for a violated invariant
-EXIT_INTERRUPTED = 130
 
 
 def compare_runs(arguments: CompareArguments) -> int:

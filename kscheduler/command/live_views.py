@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kscheduler.clock import Clock
-from kscheduler.command.flags.shared import OUTPUT_HELP, add_scheduler_flags
+from kscheduler.command.flags.shared import add_output, add_scheduler_flags
 from kscheduler.command.scheduler_endpoint import MAX_ANSWER, Answer, SchedulerEndpoint
 from kscheduler.errors import APIError, ConfigError, DecodeError, Forbidden, NotFound
 from kscheduler.input.decoding import decode_loosely
@@ -57,7 +57,7 @@ def view_parser(view: str) -> argparse.ArgumentParser:
         few = f"names of nodes, {MOST_NODES} at most (default: the first {MOST_NODES} by name)"
         parser.add_argument("nodes", nargs="*", metavar="NODE", help=few)
     add_scheduler_flags(parser)
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help=OUTPUT_HELP)
+    add_output(parser)
     return parser
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kscheduler.command.report_files import check_writable, save
+from kscheduler.command.start import EXIT_INTERRUPTED
 from kscheduler.config.queues import keeps_queues
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.framework.plugins.capacityscheduling.plugin import keeps_quotas
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from kscheduler.simulator.recorded import Recorded
 
 EXIT_VIOLATED = 1
-EXIT_INTERRUPTED = 130
 
 
 def simulate(namespace: argparse.Namespace) -> int:

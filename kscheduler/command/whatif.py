@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 import msgspec
 
 from kscheduler.command.report_files import check_writable, save
+from kscheduler.command.start import EXIT_INTERRUPTED
 from kscheduler.compare.comparing import silently
 from kscheduler.compare.sides import Side
 from kscheduler.simulator.inputs import seed_of
@@ -20,8 +21,6 @@ from kscheduler.whatif.options import WhatIfArguments
 from kscheduler.whatif.played_side import PlayedSide
 from kscheduler.whatif.reading import WhatIf
 from kscheduler.whatif.words import changes_in_words, to_text, trial_in_words
-
-EXIT_INTERRUPTED = 130
 
 
 def whatif(arguments: WhatIfArguments) -> int:
