@@ -235,7 +235,7 @@ class KubeClient:
 
         async def open_stream(is_repeat: bool) -> LineStream:
             return await self._transport.open_stream(
-                path, timeout_s=REQUEST_TIMEOUT_S, new_connection=is_repeat, unheard_s=unheard_s
+                path, timeout_s=REQUEST_TIMEOUT_S, unheard_s=0.0 if is_repeat else unheard_s
             )
 
         stream = await self._repeated.answer(

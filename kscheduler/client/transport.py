@@ -311,17 +311,13 @@ class Transport:
         finally:
             stream.close()
 
-    async def open_stream(
-        self, path: str, *, timeout_s: float, new_connection: bool = False, unheard_s: float = LONGEST_UNHEARD_S
-    ) -> LineStream:
+    async def open_stream(self, path: str, *, timeout_s: float, unheard_s: float = LONGEST_UNHEARD_S) -> LineStream:
         """Open a stream whose status is 2xx; its lines are then read inside the context `reading`.
 
         `timeout_s` limits first the connection and then the wait for headers; later the stream checks for silence
-        itself. `new_connection`: not on one that has carried another stream; `unheard_s`: nor on one that has been
-        silent for so long.
+        itself. It may follow another stream on a connection that has been silent for less than `unheard_s`; with 0, it
+        has a new one.
         """
-        if new_connection:
-            unheard_s = 0.0
         credentials = self.credentials
         for is_last in (False, True):
             header = await credentials.authorization() if credentials.stale else credentials.header

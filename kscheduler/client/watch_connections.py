@@ -7,8 +7,7 @@ same: that the connection still carries bytes both ways, and that the apiserver 
 A connection on which nothing has come for a minute, not even a bookmark, is not kept: behind a load balancer, a new one
 may lead to another apiserver, and this one may be cut off from etcd, with watches that end in time and bring nothing.
 A watch that is tested often may ask for one that was heard of later. After some minutes none is kept in any case, as
-with watches that last so long. In a quiet cluster there are no bookmarks, unless etcd is told to notify of its
-progress.
+with watches that last so long. In a quiet cluster there are no bookmarks, unless etcd notifies of its progress.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class WatchConnections:
         now = asyncio.get_running_loop().time()
         for index in reversed(range(len(self._idle))):
             connection = self._idle[index][1]
-            if connection.is_open and now - connection.heard_s < unheard_s:
+            if now - connection.heard_s < unheard_s:
                 del self._idle[index]
                 return connection
         return None

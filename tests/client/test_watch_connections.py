@@ -54,10 +54,10 @@ def always(*parts: bytes) -> Answer:
     return answer
 
 
-async def watch(transport: Transport, *, new_connection: bool = False, lasted_s: float = 0.0) -> list[bytes]:
+async def watch(transport: Transport, *, unheard_s: float = LONGEST_UNHEARD_S, lasted_s: float = 0.0) -> list[bytes]:
     """Return the lines of a watch, which is read to its end. `lasted_s` is how long it is to have taken."""
     lines: list[bytes] = []
-    stream = await transport.open_stream("/watch", timeout_s=5.0, new_connection=new_connection)
+    stream = await transport.open_stream("/watch", timeout_s=5.0, unheard_s=unheard_s)
     assert isinstance(stream, LineConnection)
     stream.asked_s -= lasted_s
     with transport.reading("/watch", stream):
@@ -74,7 +74,7 @@ async def test_a_watch_follows_another_on_its_connection() -> None:
 async def test_a_watch_that_may_not_have_the_connection_of_another_opens_one() -> None:
     async with answered(always(HEAD, LINE, END)) as (transport, server):
         await watch(transport)
-        assert await watch(transport, new_connection=True) == [b"a"]
+        assert await watch(transport, unheard_s=0.0) == [b"a"]
         assert server.connections == 2
 
 
