@@ -18,7 +18,7 @@ from types import MappingProxyType
 import pytest
 
 from tests.support.few_cases import CASES_OF_EACH
-from tests.support.inner_runs import ran_twice, tell
+from tests.support.inner_runs import ran_twice, show_at_end
 from tests.support.skips import is_ci, missing_tool
 
 pytestmark = pytest.mark.slow
@@ -85,7 +85,7 @@ def test_the_unit_tests_pass_on_the_newest_promised_python(request: pytest.Fixtu
     # One test in thousands that fails must not have all of them run again: so a second try of its own.
     printed = _check([str(own), "-m", "pytest", "-q", *second_try(), *tests], source, few)
     if twice := ran_twice(printed):
-        tell(request, twice)
+        show_at_end(request, twice)
 
 
 def copied() -> Path:

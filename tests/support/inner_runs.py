@@ -1,6 +1,6 @@
-"""What a run of pytest within a test tells of itself, when the test passes: it is shown at the end of the outer run.
+"""Shows at the end of a run of pytest what a test that passed reports about a run of pytest within it.
 
-A test hands it over by `tell`. It travels with the test's report, so from the processes of pytest-xdist, too.
+A test reports it by `show_at_end`. It travels with the test's report, so from the processes of pytest-xdist, too.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-_PROPERTY = "told by an inner run"
+_PROPERTY = "report of an inner run"
 # pytest-rerunfailures' section: each test that was run twice, with its first failure.
 _TWICE = re.compile(r"^=+ rerun test summary info =+\n(.*?)(?=^=+ .* =+$|\Z)", re.MULTILINE | re.DOTALL)
 
@@ -20,7 +20,7 @@ def ran_twice(output: str) -> str:
     return found[1].rstrip() if found else ""
 
 
-def tell(request: pytest.FixtureRequest, text: str) -> None:
+def show_at_end(request: pytest.FixtureRequest, text: str) -> None:
     """Have the end of the outer run show this text below the test's name."""
     request.node.user_properties.append((_PROPERTY, text))
 
@@ -30,13 +30,13 @@ class InnerRuns:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         reports = (report for reports in terminalreporter.stats.values() for report in reports)
-        told = {
+        shown = {
             (report.nodeid, str(text))
             for report in reports
             if isinstance(report, pytest.TestReport)
             for name, text in report.user_properties
             if name == _PROPERTY
         }
-        for name, text in sorted(told):
+        for name, text in sorted(shown):
             terminalreporter.section(f"ran twice within {name}")
             terminalreporter.write_line(text)

@@ -17,8 +17,8 @@ from tests.support.inner_runs import InnerRuns
 def pytest_configure(config): config.pluginmanager.register(InnerRuns())
 """
 OUTER = """
-from tests.support.inner_runs import tell
-def test_of_a_run(request): tell(request, "RERUN test_a.py::test_shaky")
+from tests.support.inner_runs import show_at_end
+def test_of_a_run(request): show_at_end(request, "RERUN test_a.py::test_shaky")
 def test_silent(): ...
 """
 SHAKY = """
@@ -41,7 +41,7 @@ def output(folder: Path, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("processes", [[], ["-n", "1"]])
-def test_what_a_test_tells_is_shown_once_at_the_end(processes: list[str], tmp_path: Path) -> None:
+def test_what_a_test_reports_is_shown_once_at_the_end(processes: list[str], tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_outer.py").write_text(OUTER)
     printed = output(tmp_path, *processes)
@@ -52,10 +52,10 @@ def test_what_a_test_tells_is_shown_once_at_the_end(processes: list[str], tmp_pa
 
 def test_a_test_that_was_run_twice_is_found_in_the_output_with_its_first_failure(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text(SHAKY)
-    told = ran_twice(output(tmp_path, "--reruns", "1", "--max-suite-reruns", "3", "--rerun-show-tracebacks"))
-    assert told.startswith("RERUN test_a.py::test_shaky\n")
-    assert "AssertionError: the first time" in told
-    assert "test_steady" not in told
+    found = ran_twice(output(tmp_path, "--reruns", "1", "--max-suite-reruns", "3", "--rerun-show-tracebacks"))
+    assert found.startswith("RERUN test_a.py::test_shaky\n")
+    assert "AssertionError: the first time" in found
+    assert "test_steady" not in found
 
 
 def test_where_nothing_was_run_twice_nothing_is_found(tmp_path: Path) -> None:

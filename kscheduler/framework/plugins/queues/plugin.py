@@ -189,7 +189,7 @@ class Queues(QuotaPreemption):
 
     def _try_nodes(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], only_best: bool) -> Findings:
         """Try one way after the other; the first in which there is a candidate is taken. Moves come before all."""
-        # Where its queue refuses the pod, nodes have not been told apart yet.
+        # Where its queue refuses the pod, nodes whose room is kept have not been left out yet.
         check = state.read(NAME, QueueCheck)
         kept = [node.name for node in nodes if node.name in check.kept] if check.kept else []
         if kept:
