@@ -31,7 +31,7 @@ from kscheduler.command.flags.run_options import RunOptions
 from kscheduler.command.flags.simulations import CompareOptions, SimulateOptions, SweepOptions, WhatIfOptions
 from kscheduler.command.flags.ui import UiOptions
 from kscheduler.command.flags.version import VersionOptions
-from kscheduler.command.start import EXIT_INTERRUPTED
+from kscheduler.command.interruption import report_interruption
 from kscheduler.errors import KSchedulerError
 from kscheduler.explain.options import ExplainOptions
 from kscheduler.observability import logs
@@ -62,7 +62,7 @@ def exit_code_of(command: Command) -> int:
         except KSchedulerError as error:
             code = _on_stderr(partial(report, error))
         except KeyboardInterrupt:
-            code = _on_stderr(_report_interrupt)
+            code = _on_stderr(report_interruption)
         finally:
             if sys.stdout is not None:  # it is None if the caller closed it
                 sys.stdout.flush()  # the interpreter's own flush at its end would print a traceback
@@ -76,11 +76,6 @@ def exit_code_of(command: Command) -> int:
         code = _on_stderr(partial(report, lack))
     _on_stderr(_flush_errors)
     return code
-
-
-def _report_interrupt() -> int:
-    print("kscheduler: interrupted", file=sys.stderr)
-    return EXIT_INTERRUPTED
 
 
 def _flush_errors() -> int:

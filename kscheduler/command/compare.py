@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 
 import msgspec
 
+from kscheduler.command.interruption import report_interruption
 from kscheduler.command.report_files import check_writable, save
-from kscheduler.command.start import EXIT_INTERRUPTED
 from kscheduler.compare.comparing import Comparison, compare, silently
 from kscheduler.compare.options import CompareArguments
 from kscheduler.compare.reading import read_sides
@@ -29,8 +29,7 @@ def compare_runs(arguments: CompareArguments) -> int:
     try:
         found = compare(a, b, arguments.limit, silently if arguments.quiet else _shown)
     except KeyboardInterrupt:
-        print("kscheduler: interrupted; nothing is compared", file=sys.stderr)
-        return EXIT_INTERRUPTED
+        return report_interruption("nothing is compared")
     if arguments.html is not None:
         save(arguments.html, to_html(msgspec.json.encode(found)))
     print(to_json(found) if arguments.output == "json" else to_text(found), end="")

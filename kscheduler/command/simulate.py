@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from kscheduler.command.interruption import report_interruption
 from kscheduler.command.report_files import check_writable, save
-from kscheduler.command.start import EXIT_INTERRUPTED
 from kscheduler.config.queues import keeps_queues
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.framework.plugins.capacityscheduling.plugin import keeps_quotas
@@ -48,8 +48,7 @@ def simulate(namespace: argparse.Namespace) -> int:
     try:
         report, outcome = run(arguments)
     except KeyboardInterrupt:
-        print("kscheduler: interrupted; no report is written", file=sys.stderr)
-        return EXIT_INTERRUPTED
+        return report_interruption("no report is written")
     _write(arguments, report, outcome)
     for violation in report.violations:
         print(f"kscheduler: error: invariant violated: {violation}", file=sys.stderr)

@@ -6,15 +6,16 @@ would be an exit code of -15, and in a container it would be lost, since the ker
 has no handler for; the kubelet would then wait for its whole grace period. `running.until_signal` and `replica.Replica`
 handle the signals later, each for a while, and leave these handlers in place around theirs.
 
-Nothing of kscheduler may be imported here at the top.
+Nothing may be imported here at the top that itself imports the rest of kscheduler.
 """
 
 import os
 import signal
 import sys
 
+from kscheduler.command.interruption import report_interruption
+
 EXIT_STOPPED = 0  # as `run` returns it when a signal to stop has ended it in order
-EXIT_INTERRUPTED = 130
 
 
 def main() -> int:
@@ -25,8 +26,7 @@ def main() -> int:
     try:
         from kscheduler.command.cli import main as run_command
     except KeyboardInterrupt:
-        print("kscheduler: interrupted", file=sys.stderr)
-        return EXIT_INTERRUPTED
+        return report_interruption()
     return run_command()
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from kscheduler import __version__
 from kscheduler.clock import Clock
+from kscheduler.command.interruption import EXIT_INTERRUPTED
 from kscheduler.errors import APIError, ConfigError
 from kscheduler.input.input_files import read_input
 from kscheduler.input.yaml_documents import write_yaml
@@ -28,7 +29,6 @@ from kscheduler.sweep.report_text import to_text
 from kscheduler.sweep.results import Finished, PlanFile, Results
 
 EXIT_INCOMPLETE = 1  # runs failed, or are left
-EXIT_INTERRUPTED = 130
 JOB_FILE = "job.yaml"
 SHOWN_EVERY_S = 2.0
 

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 
 import msgspec
 
+from kscheduler.command.interruption import report_interruption
 from kscheduler.command.report_files import check_writable, save
-from kscheduler.command.start import EXIT_INTERRUPTED
 from kscheduler.compare.comparing import silently
 from kscheduler.compare.sides import Side
 from kscheduler.simulator.inputs import seed_of
@@ -34,8 +34,7 @@ def whatif(arguments: WhatIfArguments) -> int:
     try:
         answer = _answer(arguments, scenarios)
     except KeyboardInterrupt:
-        print("kscheduler: interrupted; there is no answer", file=sys.stderr)
-        return EXIT_INTERRUPTED
+        return report_interruption("there is no answer")
     if arguments.html is not None:
         save(arguments.html, to_html(msgspec.json.encode(answer)))
     print(to_json(answer) if arguments.output == "json" else to_text(answer), end="")
