@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from kscheduler._fast.reference.columns import NodeColumns
-    from kscheduler._fast.reference.scoring import Scores
-    from kscheduler._fast.reference.verdicts import Verdicts
+from typing import Protocol
 
 INT32_MAX = (1 << 31) - 1
 INT64_MAX = (1 << 63) - 1
+
+
+class Table(Protocol):
+    """What has rows: columns, verdicts, scores."""
+
+    @property
+    def rows(self) -> int: ...
+
+
+class NodeClasses(Protocol):
+    """What knows the node class of each row."""
+
+    def node_class(self, row: int, /) -> int: ...
 
 
 def within(what: str, value: int, low: int, high: int) -> int:
@@ -30,17 +38,17 @@ def index(what: str, value: int, count: int) -> int:
 # Rows added to the columns after the reset take no part until the next one, so the tables may only be longer.
 
 
-def check_columns(columns: NodeColumns, verdicts: Verdicts) -> None:
+def check_columns(columns: Table, verdicts: Table) -> None:
     if columns.rows < verdicts.rows:
         raise ValueError(f"verdicts have {verdicts.rows} rows, these columns {columns.rows}: reset them together")
 
 
-def check_scores(verdicts: Verdicts, scores: Scores) -> None:
+def check_scores(verdicts: Table, scores: Table) -> None:
     if scores.rows < verdicts.rows:
         raise ValueError(f"verdicts have {verdicts.rows} rows, these scores {scores.rows}: reset them together")
 
 
-def check_node_class(columns: NodeColumns, row: int, count: int) -> None:
+def check_node_class(columns: NodeClasses, row: int, count: int) -> None:
     node_class = columns.node_class(row)
     if not 0 <= node_class < count:
         raise IndexError(f"row {row} has node class {node_class}, there are values for {count}")
