@@ -1,4 +1,4 @@
-"""Turns a checked expression into Python closures, one for each operation.
+"""Plans a checked expression: chooses a Python closure for each operation. `calls` and `loops` have most closures.
 
 A plan is made in two forms. Where the costs of a selector are certain to stay far below the limit, which is the rule,
 nothing is counted. Otherwise each operation adds what it costs in cel-go.
@@ -9,34 +9,20 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kscheduler.cel import costs, types
+from kscheduler.cel.calls import alternative, call_of, charged, counted_call, equality, guarded, logical, unequal
 from kscheduler.cel.environment import Environment
-from kscheduler.cel.faults import CompileError, EvaluationError, no_such_overload
+from kscheduler.cel.faults import CompileError, EvaluationError
 from kscheduler.cel.frame import FIRST_SLOT, Evaluate, Frame, spend
-from kscheduler.cel.functions import Function, Implementation, Overload
+from kscheduler.cel.functions import Function, Implementation
 from kscheduler.cel.library.regex import compile_pattern, with_pattern
+from kscheduler.cel.loops import accumulating, double_loop, single_loop, variable
 from kscheduler.cel.paths import Path, Step, resolver
 from kscheduler.cel.tree import Call, Comprehension, Ident, ListLiteral, Literal, MapLiteral, Node, Select, descendants
-from kscheduler.cel.values import (
-    Accumulator,
-    Map,
-    MapAccumulator,
-    Optional,
-    Uint,
-    Value,
-    check_hashable,
-    equal,
-    go_type_of,
-    is_instance,
-    key_of,
-    shown,
-    surely_equal,
-    type_of,
-)
+from kscheduler.cel.values import PLAIN, Map, Optional, Value, check_hashable, equal, go_type_of, key_of, shown
 
 _CONVERSIONS = frozenset({"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"})
 _PATTERNS = frozenset({"matches", "find", "findAll"})  # functions whose second argument is a regular expression
 _UNSET: Final = object()
-_PLAIN = frozenset({str, bool, int, Uint, float, bytes})
 _FAILED = "program instantiation failed: "
 
 
@@ -102,7 +88,7 @@ class Planner:
         for scope in reversed(self._scopes):
             found = scope.get(node.name)
             if found is not None:
-                return self._reading(Path(_variable(*found)))
+                return self._reading(Path(variable(*found)))
         return self._reading(Path(lambda frame: frame[0], is_device=True))
 
     def _plan_select(self, node: Select) -> Planned:
@@ -125,7 +111,7 @@ class Planner:
         path, key = self._path(planned[0]), planned[1]
         is_optional = node.function != "_[_]"
         if key.is_constant:
-            if type(key.constant) not in _PLAIN or isinstance(key.constant, bytes):
+            if type(key.constant) not in PLAIN or isinstance(key.constant, bytes):
                 raise CompileError(f"{_FAILED}invalid qualifier type: {go_type_of(key.constant)}")
             path.take(Step(key.constant, is_optional=is_optional))
         else:
@@ -180,7 +166,7 @@ class Planner:
                 values.append(value)
             return values
 
-        return Planned(_charged(build, costs.LIST_COST) if counted else build)
+        return Planned(charged(build, costs.LIST_COST) if counted else build)
 
     def _plan_map(self, node: MapLiteral) -> Planned:
         entries = [(self._plan(key), self._plan(value), is_optional) for key, value, is_optional in node.entries]
@@ -205,7 +191,7 @@ class Planner:
 
         if all(key.is_constant and value.is_constant and not optional for key, value, optional in entries):
             return _constant(Map({key_of(key.constant): value.constant for key, value, _ in entries}))
-        return Planned(_charged(build, costs.MAP_COST) if counted else build)
+        return Planned(charged(build, costs.MAP_COST) if counted else build)
 
     # --- loops ------------------------------------------------------------------------------------------------------
 
@@ -214,7 +200,7 @@ class Planner:
         start = self._plan(node.start).evaluate
         accumulated, first, second = self.slots, self.slots + 1, self.slots + 2
         self.slots += 3
-        self._scopes.append({node.accumulator: (accumulated, _accumulating(start))})
+        self._scopes.append({node.accumulator: (accumulated, accumulating(start))})
         self._scopes.append({node.variable: (first, None)})
         if node.variable2:
             self._scopes[-1][node.variable2] = (second, None)
@@ -224,34 +210,17 @@ class Planner:
         result = self._plan(node.result).evaluate
         self._scopes.pop()
         test = None if condition.is_constant and condition.constant is True else condition.evaluate
-        if node.variable2:
-            return Planned(_double_loop(range_, (accumulated, first, second), test, step, result))
-
-        def loop(frame: Frame) -> Value:
-            elements = range_(frame)
-            if not isinstance(elements, list | Map):
-                raise EvaluationError(f"got '{go_type_of(elements)}', expected iterable type")
-            frame[accumulated] = _UNSET
-            for element in elements:
-                frame[first] = element
-                if test is not None and not _goes_on(test, frame):
-                    break
-                try:
-                    frame[accumulated] = step(frame)
-                except EvaluationError as error:
-                    frame[accumulated] = error
-            return _finished(result(frame))
-
-        return Planned(loop)
+        loop = double_loop if node.variable2 else single_loop
+        return Planned(loop(range_, (accumulated, first, second), test, step, result))
 
     # --- calls ------------------------------------------------------------------------------------------------------
 
     def _plan_call(self, node: Call) -> Planned:
         match node.function:
             case "_&&_":
-                return Planned(_logical([self._plan(each).evaluate for each in node.arguments], decisive=False))
+                return Planned(logical([self._plan(each).evaluate for each in node.arguments], decisive=False))
             case "_||_":
-                return Planned(_logical([self._plan(each).evaluate for each in node.arguments], decisive=True))
+                return Planned(logical([self._plan(each).evaluate for each in node.arguments], decisive=True))
             case "_?_:_":
                 return self._plan_choice(node)
             case "_[_]" | "_[?_]" | "_?._":
@@ -262,7 +231,7 @@ class Planner:
         if node.overloads in (("optional_or_optional",), ("optional_orValue_value",)):
             unwrap = node.function == "orValue"
             checks = self._environment.checks_optionals
-            return Planned(_alternative(operands[0].evaluate, operands[1].evaluate, unwrap=unwrap, checks=checks))
+            return Planned(alternative(operands[0].evaluate, operands[1].evaluate, unwrap=unwrap, checks=checks))
         return self._plan_function(node, operands)
 
     def _plan_function(self, node: Call, operands: list[Planned]) -> Planned:
@@ -289,28 +258,28 @@ class Planner:
             dispatched = function.call is None and not single
             cost = costs.cost_of(node.function, single, has_later_costs=self._environment.has_later_costs)
             stops_early = dispatched or node.function == "format"
-            return Planned(_counted_call(call, evaluates, cost, stops_early=stops_early))
-        return Planned(_call(call, evaluates))
+            return Planned(counted_call(call, evaluates, cost, stops_early=stops_early))
+        return Planned(call_of(call, evaluates))
 
     def _implementation(self, function: Function, single: str, node: Call) -> Implementation:
         """Return what a call calls: the only overload that may fit, or the first that fits the arguments that come."""
         if function.call is not None:
             return function.call
         if not single:
-            return _guarded(function.name, function.overloads)
+            return guarded(function.name, function.overloads)
         chosen = next(each for each in function.overloads if each.id == single)
         assert chosen.call is not None
         static = [operand.type for operand in node.operands()]
         if function.unchecked or (self._trusts_types and all(map(_is_certain, chosen.arguments, static))):
             return chosen.call
-        return _guarded(function.name, (chosen,))
+        return guarded(function.name, (chosen,))
 
     def _equality(self, function: str, left: Evaluate, right: Evaluate) -> Evaluate:
         if self._counted:
             if function == "_==_":
-                return _counted_call(equal, [left, right], costs.equality)
-            return _counted_call(_unequal, [left, right], costs.inequality)
-        return _equal(left, right) if function == "_==_" else _call(_unequal, [left, right])
+                return counted_call(equal, [left, right], costs.equality)
+            return counted_call(unequal, [left, right], costs.inequality)
+        return equality(left, right) if function == "_==_" else call_of(unequal, [left, right])
 
     def _not_strictly_false(self, operand: Evaluate) -> Evaluate:
         """Return the condition of `all` and `exists`: errors do not end the loop."""
@@ -328,7 +297,7 @@ class Planner:
         return goes_on
 
 
-# --- calls ----------------------------------------------------------------------------------------------------------
+# --- parts that are decided while planning --------------------------------------------------------------------------
 
 
 def _is_certain(expected: types.Type, static: types.Type) -> bool:
@@ -338,98 +307,6 @@ def _is_certain(expected: types.Type, static: types.Type) -> bool:
     if static.name != expected.name:
         return False
     return all(map(_is_certain, expected.parameters, static.parameters))
-
-
-def _guarded(name: str, overloads: tuple[Overload, ...]) -> Implementation:
-    candidates = [(each.arguments, each.call) for each in overloads if each.call is not None]
-
-    def call(*arguments: Value) -> Value:
-        for expected, implementation in candidates:
-            if len(expected) == len(arguments) and all(map(is_instance, expected, arguments)):
-                return implementation(*arguments)
-        found = ", ".join(type_of(argument).name for argument in arguments)
-        raise EvaluationError(f"no such overload: {name}({found})")
-
-    return call
-
-
-def _call(call: Implementation, operands: list[Evaluate]) -> Evaluate:
-    if len(operands) == 1:
-        only = operands[0]
-        return lambda frame: call(only(frame))
-    if len(operands) == 2:
-        left, right = operands
-        return lambda frame: call(left(frame), right(frame))
-    return lambda frame: call(*[operand(frame) for operand in operands])
-
-
-def _charged(evaluate: Evaluate, cost: int) -> Evaluate:
-    """Return an operation that costs something even if it fails."""
-
-    def charged(frame: Frame) -> Value:
-        try:
-            value = evaluate(frame)
-        except EvaluationError:
-            spend(frame, cost)
-            raise
-        spend(frame, cost)
-        return value
-
-    return charged
-
-
-def _counted_call(
-    call: Implementation, operands: list[Evaluate], cost: int | costs.Cost, *, stops_early: bool = False
-) -> Evaluate:
-    """Return a call that costs something.
-
-    As in cel-go, all operands are evaluated even if one has failed, and the call costs something even then; calls of
-    three operands and those that `stops_early` are not made, and free, once an operand has failed, but for the last.
-    """
-    stops_early = stops_early or len(operands) > 2
-    is_late = costs.needs_result(cost)
-
-    def charge(frame: Frame, arguments: list[Value], result: Value) -> None:
-        spend(frame, cost if isinstance(cost, int) else cost(arguments, result))
-
-    def counted(frame: Frame) -> Value:
-        arguments: list[Value] = []
-        fault: EvaluationError | None = None
-        for operand in operands:
-            if fault is not None and stops_early:
-                raise fault
-            try:
-                arguments.append(operand(frame))
-            except EvaluationError as error:
-                fault = fault or error
-                arguments.append(error)
-        if fault is not None:
-            charge(frame, arguments, fault)
-            raise fault
-        if not is_late:
-            charge(frame, arguments, None)
-            return call(*arguments)
-        try:
-            result = call(*arguments)
-        except EvaluationError as error:
-            charge(frame, arguments, error)
-            raise
-        charge(frame, arguments, result)
-        return result
-
-    return counted
-
-
-def _equal(left: Evaluate, right: Evaluate) -> Evaluate:
-    def compare(frame: Frame) -> Value:
-        a, b = left(frame), right(frame)
-        return a == b if type(a) is type(b) and type(a) in _PLAIN else equal(a, b)
-
-    return compare
-
-
-def _unequal(left: Value, right: Value) -> bool:
-    return not surely_equal(left, right)
 
 
 def _folded(call: Implementation, constant: Value) -> Value:
@@ -443,7 +320,7 @@ def _membership(operand: Evaluate, elements: list[Value]) -> Planned | None:
     """Return the test whether a value is in a constant list, or None if it is better searched."""
     if not elements:
         return _constant(False)
-    if any(type(element) not in _PLAIN or isinstance(element, bytes) for element in elements):
+    if any(type(element) not in PLAIN or isinstance(element, bytes) for element in elements):
         return None
     known = {key_of(element) for element in elements if element == element}
 
@@ -458,124 +335,5 @@ def _membership(operand: Evaluate, elements: list[Value]) -> Planned | None:
     return Planned(test)
 
 
-def _alternative(optional: Evaluate, otherwise: Evaluate, *, unwrap: bool, checks: bool) -> Evaluate:
-    """or and orValue: the other operand is only evaluated if there is no value."""
-
-    def choose(frame: Frame) -> Value:
-        value = optional(frame)
-        if type(value) is not Optional:
-            if checks:
-                raise no_such_overload()
-            return value
-        if value.has_value:
-            return value.value if unwrap else value
-        return otherwise(frame)
-
-    return choose
-
-
-def _logical(terms: list[Evaluate], *, decisive: bool) -> Evaluate:
-    """Return && or ||: the first term with the decisive value decides, even after errors."""
-
-    def decide(frame: Frame) -> Value:
-        fault: EvaluationError | None = None
-        for term in terms:
-            try:
-                value = term(frame)
-            except EvaluationError as error:
-                fault = fault or error
-                continue
-            if value is decisive:
-                return decisive
-            if not isinstance(value, bool):
-                fault = fault or no_such_overload()
-        if fault is not None:
-            raise fault
-        return not decisive
-
-    return decide
-
-
-# --- variables and loops --------------------------------------------------------------------------------------------
-
-
 def _constant(value: Value) -> Planned:
     return Planned(lambda _frame: value, constant=value)
-
-
-def _variable(slot: int, start: Evaluate | None) -> Evaluate:
-    """Return what reads a variable. What a loop accumulates is only started when it is read first."""
-
-    def read_element(frame: Frame) -> Value:
-        return frame[slot]
-
-    def read_accumulated(frame: Frame) -> Value:
-        value = frame[slot]
-        if value is _UNSET and start is not None:
-            try:
-                value = start(frame)
-            except EvaluationError as error:
-                value = error
-            frame[slot] = value
-        if isinstance(value, EvaluationError):
-            raise value
-        return value
-
-    return read_element if start is None else read_accumulated
-
-
-def _accumulating(start: Evaluate) -> Evaluate:
-    """Return what starts an accumulator: in place of an empty list or map one that can grow."""
-
-    def begin(frame: Frame) -> Value:
-        value = start(frame)
-        if isinstance(value, list) and not value:
-            return Accumulator()
-        if isinstance(value, Map) and not value:
-            return MapAccumulator({})
-        return value
-
-    return begin
-
-
-def _finished(value: Value) -> Value:
-    """Return a result that no loop changes any more."""
-    if type(value) is Accumulator:
-        return list(value)
-    if type(value) is MapAccumulator:
-        return Map(dict(value.entries))
-    return value
-
-
-def _goes_on(test: Evaluate, frame: Frame) -> bool:
-    try:
-        return test(frame) is not False
-    except EvaluationError:
-        return True
-
-
-def _double_loop(
-    range_: Evaluate, slots: tuple[int, int, int], test: Evaluate | None, step: Evaluate, result: Evaluate
-) -> Evaluate:
-    """Return a loop over index and element of a list, or key and value of a map."""
-    accumulated, first, second = slots
-
-    def loop(frame: Frame) -> Value:
-        elements = range_(frame)
-        if isinstance(elements, list):
-            pairs: list[tuple[Value, Value]] = list(enumerate(elements))
-        elif isinstance(elements, Map):
-            pairs = [(key, Map.find(elements, key)[0]) for key in elements]
-        else:
-            raise EvaluationError(f"unsupported comprehension range type: {go_type_of(elements)}")
-        frame[accumulated] = _UNSET
-        for frame[first], frame[second] in pairs:
-            if test is not None and not _goes_on(test, frame):
-                break
-            try:
-                frame[accumulated] = step(frame)
-            except EvaluationError as error:
-                frame[accumulated] = error
-        return _finished(result(frame))
-
-    return loop

@@ -132,6 +132,7 @@ class _BoolKey:
         self.value = value
 
 
+PLAIN = frozenset({str, bool, int, Uint, float, bytes})  # two values of one of these types are equal as in Python
 _KEYS = frozenset({str, bool, int, Uint, float, type(None)})
 _TRUE_KEY, _FALSE_KEY = _BoolKey(True), _BoolKey(False)
 EMPTY_MAP: Final = Map({})
