@@ -54,7 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def exit_code_of(command: Command) -> int:
-    """Run a command and return its exit code. An error, Ctrl-C and a full disk are a line on stderr each."""
+    """Run a command and return its exit code.
+
+    An error, Ctrl-C, a full disk and a lack of memory are a line on stderr each.
+    """
     code = 0
     try:
         try:
@@ -63,6 +66,8 @@ def exit_code_of(command: Command) -> int:
             code = _on_stderr(partial(report, error))
         except KeyboardInterrupt:
             code = _on_stderr(report_interruption)
+        except MemoryError:
+            code = _on_stderr(partial(report, KSchedulerError("there is not enough memory for this")))
         finally:
             if sys.stdout is not None:  # it is None if the caller closed it
                 sys.stdout.flush()  # the interpreter's own flush at its end would print a traceback

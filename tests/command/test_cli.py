@@ -329,6 +329,17 @@ def test_an_interrupted_command_ends_with_one_line(
     assert answer_of(capsys, "version") == (130, "", "kscheduler: interrupted\n")
 
 
+def test_a_command_that_lacks_memory_ends_with_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def too_large(*_: object) -> int:
+        raise MemoryError
+
+    monkeypatch.setattr("kscheduler.command.cli.simulate", too_large)
+    assert main(["simulate"]) == 1
+    assert capsys.readouterr().err == "kscheduler: error: there is not enough memory for this\n"
+
+
 def test_version_as_text_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = answer_of(capsys, "version")
     assert code == 0
