@@ -23,8 +23,8 @@ def explain(options: ExplainOptions, clock: Clock) -> str:
 
     Raises ConfigError for wrong options, APIError if the request fails.
     """
-    kind, _, name = options.pod.partition("/")
-    is_gang = kind in GANG
+    kind, slash, name = options.pod.partition("/")
+    is_gang = bool(slash) and kind in GANG  # without a slash it is a pod's name
     asked = {"gang": pod_key(replace(options, pod=name))} if is_gang else _asked_of_pod(options)
     query = urllib.parse.urlencode(asked)
     endpoint = SchedulerEndpoint(options, clock)
@@ -51,4 +51,7 @@ def pod_key(options: ExplainOptions) -> str:
         namespace = options.namespace
     if not namespace or not name or "/" in namespace:
         raise ConfigError(f"POD: expected a name, or NAMESPACE/NAME, got {options.pod!r}")
-    return f"{namespace}/{name}"
+    key = f"{namespace}/{name}"
+    if not key.isascii():  # nor can bytes of an argument that are no UTF-8 be sent
+        raise ConfigError(f"POD: expected names as Kubernetes has them, in ASCII, got {key!r}")
+    return key

@@ -127,7 +127,8 @@ class SchedulerEndpoint:
             yield Answer(self, response)
 
     def no_answer(self, error: Exception) -> Unreachable:
-        reason = getattr(error, "reason", None) or error
+        cause = getattr(error, "reason", None) or error
+        reason = getattr(cause, "strerror", None) or cause  # without "[Errno 111]"
         return Unreachable(f"{self.shown}: no answer: {self.hidden(str(reason))}")
 
     def hidden(self, text: str) -> str:
@@ -233,7 +234,8 @@ def _tls(options: EndpointOptions) -> ssl.SSLContext:
     try:
         context = verifying_context(options.certificate_authority)
     except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"--certificate-authority {options.certificate_authority}: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"--certificate-authority {options.certificate_authority}: {reason}") from error
     if options.insecure_skip_tls_verify or (not options.certificate_authority and _is_here(options.server)):
         trust_anybody(context)
     return context

@@ -130,7 +130,7 @@ def test_nobody_listening_is_told_with_the_way_to_the_leader(capsys: pytest.Capt
         taken.bind(("127.0.0.1", 0))  # bound, but not listening
         code, out, err = answer_of(capsys, "web", "--server", f"https://127.0.0.1:{taken.getsockname()[1]}")
     assert (code, out) == (1, "")
-    assert "Is a scheduler listening there?" in err
+    assert "no answer: Connection refused. Is a scheduler listening there?" in err
     assert "port-forward" in err
 
 
@@ -185,7 +185,11 @@ def _another_certificate(directory: Path) -> str:
         (["p", "--server", "localhost:10259"], "expected a URL such as https://127.0.0.1:10259"),
         (["p", "--top", "1000"], "expected an integer from 0 to 100"),
         (["p", "--token-file", "/does/not/exist"], "--token-file /does/not/exist: cannot be read: No such file"),
-        (["p", "--certificate-authority", "/does/not/exist"], "--certificate-authority /does/not/exist"),
+        (
+            ["p", "--certificate-authority", "/does/not/exist"],
+            "--certificate-authority /does/not/exist: No such file or directory",
+        ),
+        (["p", "-n", "\udcff"], r"POD: expected names as Kubernetes has them, in ASCII, got '\udcff/p'"),
         ([], "the following arguments are required: POD"),
     ],
 )
@@ -195,6 +199,15 @@ def test_wrong_arguments_are_refused_in_one_line(
     code, out, err = answer_of(capsys, *arguments)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert recorded in err
+
+
+@pytest.mark.parametrize("name", ["gang", "podgroup"])
+def test_a_pod_may_have_the_name_of_a_kind(
+    name: str, serving: Serving, token: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = answer_of(capsys, name, "--server", serving.url, token)
+    assert code == 1
+    assert f"pod default/{name} " in err
 
 
 def test_a_pod_may_say_its_namespace_itself() -> None:
