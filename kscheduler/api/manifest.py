@@ -160,7 +160,8 @@ def _read(found: _Found, kind: type[T], check: Callable[[T], object] | None = No
         item = convert_object(found.document, kind)
     except DecodeError as error:
         raise ConfigError(f"{found.place}: {found.kind} {error}") from error
-    if not found.document.get("metadata", {}).get("name"):  # type: ignore[attr-defined]
+    metadata = found.document.get("metadata")  # `metadata:` without anything is null
+    if not isinstance(metadata, dict) or not metadata.get("name"):
         raise ConfigError(f"{name}: metadata.name: expected a name, got none")
     try:
         if check is not None:

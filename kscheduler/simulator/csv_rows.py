@@ -14,6 +14,9 @@ from typing import TypeVar
 from kscheduler.errors import ConfigError
 from kscheduler.input.input_files import open_input
 
+MAX_LINE = 1 << 20  # characters; a file without line ends is no table, and may be larger than the memory
+SHOWN_HEADER = 200  # characters of a wrong header
+
 NumberT = TypeVar("NumberT", int, float)
 
 
@@ -66,11 +69,21 @@ def read_rows(path: str, columns: Sequence[str], together: Mapping[str, str]) ->
     """
     try:
         with io.TextIOWrapper(open_input(path), encoding="utf-8-sig", newline="") as file:
-            yield from _rows(path, csv.reader(file, strict=True), columns, together)
+            yield from _rows(path, csv.reader(_lines(path, file), strict=True), columns, together)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: expected UTF-8 text: {error.reason}") from error
+
+
+def _lines(path: str, file: io.TextIOWrapper) -> Iterator[str]:
+    """Yield the lines of a file. Raises ConfigError for one that is longer than MAX_LINE."""
+    number = 0
+    while line := file.readline(MAX_LINE):
+        number += 1
+        if len(line) == MAX_LINE and not line.endswith("\n"):
+            raise ConfigError(f"{path}:{number}: expected a line of CSV, got more than {MAX_LINE:,} characters in one")
+        yield line
 
 
 def _rows(path: str, reader: Iterator[list[str]], columns: Sequence[str], together: Mapping[str, str]) -> Iterator[Row]:
@@ -85,6 +98,8 @@ def _rows(path: str, reader: Iterator[list[str]], columns: Sequence[str], togeth
         missing = [column for column in (*columns, *together) if column not in header and column not in absent]
         if missing:
             found = ", ".join(header) or "nothing"
+            if len(found) > SHOWN_HEADER:
+                found = f"{found[:SHOWN_HEADER]}..."
             raise ConfigError(f"{where()}: missing column {', '.join(missing)}; the header has {found}")
         for row in rows:
             if len(row) != len(header):

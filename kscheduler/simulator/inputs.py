@@ -51,6 +51,7 @@ from kscheduler.telemetry.tas_policies import translate
 NamedObject = StorageObject | DeviceObject | PolicyObject | ElasticQuota | ShareQueueObject | AnyPodGroup
 NamedT = TypeVar("NamedT", bound=NamedObject)
 
+MAX_NODES = 1_000_000  # that are generated; each takes 2.5 KB of memory
 MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
 
 
@@ -160,6 +161,9 @@ def _nodes(arguments: SimulateArguments, spec: WorkloadSpec, sources: Sources) -
     source = arguments.nodes
     count = spec.nodes.count if source is None else _count("--nodes", source)
     if count is not None:
+        if count > MAX_NODES:
+            flag = "--workload" if source is None else "--nodes"
+            raise ConfigError(f"{flag}: expected at most {MAX_NODES:,} nodes, got {count:,}")
         plan = replace(spec.nodes, count=count)
         nodes = generate_nodes(plan, spec.seed)
         return Scenario(nodes, parameters=describe_nodes(plan), devices=node_devices(nodes, plan))

@@ -19,6 +19,7 @@ DEFAULT_NODES = "100"
 DEFAULT_PODS = "1000"
 # A binding takes a few milliseconds on an apiserver with a machine of its own and no other load.
 DEFAULT_BIND_LATENCY_S = 0.005
+LONGEST_BIND_LATENCY_S = 30.0  # after which the scheduler takes a request for lost
 DEFAULT_BIND_CONCURRENCY = 64
 DEFAULT_RETRY_WAITING_S = 300.0
 
@@ -153,7 +154,7 @@ def _pods_or_all(text: str) -> int | None:
     """Return the number of pods, None for all."""
     if text == "all":
         return None
-    if not text.isdecimal() or not text.isascii():
+    if not text.isdecimal() or not text.isascii() or len(text) > 15:
         raise argparse.ArgumentTypeError(f'expected a number of pods or "all", got "{text}"')
     return int(text)
 
@@ -177,7 +178,7 @@ def check_arguments(arguments: SimulateArguments) -> None:
     _check("--max-pods", arguments.max_pods, 1)
     _check("--speedup", arguments.speedup, 0.0, above=True)
     _check_record(arguments)
-    _check("--bind-latency", arguments.bind_latency_s, 0.0)
+    _check("--bind-latency", arguments.bind_latency_s, 0.0, most=LONGEST_BIND_LATENCY_S)
     _check("--bind-concurrency", arguments.bind_concurrency, 1)
     _check("--retry-waiting", arguments.retry_waiting_s, 1)
     if arguments.max_time_s is not None:
@@ -210,7 +211,9 @@ def _check_record(arguments: SimulateArguments) -> None:
         raise ConfigError(f"--record: expected no other source of nodes, pods and times, got {', '.join(flags)}")
 
 
-def _check(flag: str, value: float, low: float, *, above: bool = False) -> None:
+def _check(flag: str, value: float, low: float, *, above: bool = False, most: float = math.inf) -> None:
     fits = value > low if above else value >= low
     if not fits or not math.isfinite(value):
         raise ConfigError(f"{flag}: expected a number {'above' if above else 'of at least'} {low:g}, got {value:g}")
+    if value > most:
+        raise ConfigError(f"{flag}: expected a number of at most {most:g}, got {value:g}")

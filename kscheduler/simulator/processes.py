@@ -19,6 +19,9 @@ from kscheduler.errors import ConfigError
 
 ARRIVALS = 'now, constant:RATE, poisson:RATE, daily:LOW,HIGH or bursts:SIZE/SECONDS, several joined by "+"'
 DAY_S = 86_400.0
+# Of a normal distribution: from numbers of 53 bits no draw is so many standard deviations from the mean.
+DEVIATIONS = 13
+LARGEST = 700.0  # of which the exponential is a float
 DURATIONS = "forever, constant:SECONDS, exp:MEAN or lognormal:MEDIAN,SIGMA"
 
 
@@ -87,8 +90,18 @@ def parse_duration(text: str, where: str) -> DurationLaw:
         return DurationLaw(text, lambda source: mean if kind == "constant" else source.expovariate(1 / mean))
     if kind == "lognormal":
         median, sigma = _numbers(text, rest, ",", 2, where, DURATIONS)
+        check_spread(median, sigma, text, where)
         return DurationLaw(text, lambda source: source.lognormvariate(math.log(median), sigma))
     raise ConfigError(f'{where}: expected {DURATIONS}, got "{text}"')
+
+
+def check_spread(median: float, sigma: float, text: str, where: str) -> None:
+    """Raise ConfigError if a draw of this lognormal distribution might be no float."""
+    most = (LARGEST - math.log(median)) / DEVIATIONS
+    if sigma > most:
+        raise ConfigError(
+            f'{where}: expected a SIGMA, the standard deviation of the logarithm, of at most {most:.3g}, got "{text}"'
+        )
 
 
 def _numbers(text: str, rest: str, separator: str, expected: int, where: str, forms: str) -> list[float]:

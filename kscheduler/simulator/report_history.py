@@ -22,6 +22,7 @@ from kscheduler.simulator.statistics import rounded
 MAX_BYTES = 600_000  # of `NodeHistory.used`, for all resources together
 MIN_FRAMES, MAX_FRAMES = 8, 97
 MAX_INTERVALS = 240
+SHORTEST_STEP_S = 1e-12  # between two frames; what ends sooner is one moment, whose inverse may be no number
 MAX_PLACEMENTS = 100_000  # of longer simulations, placements are only in the table that --placements writes
 MAX_LABELS, MAX_VALUES = 8, 200  # labels that nodes can be grouped by, and different values of one
 SAMPLED_NODES = 256  # of larger clusters, the fragmentation over time is that of so many nodes, evenly chosen
@@ -185,7 +186,7 @@ def _by_frame(books: Accounting, start_s: float, frames: int, step_s: float) -> 
         if not row.gone:
             new_row[index] = number
             number += 1
-    per_s = 1 / step_s if step_s else 0.0
+    per_s = 1 / step_s if step_s > SHORTEST_STEP_S else 0.0
     last = frames - 1
     for record in books.records.values():
         at = new_row.get(record.row)

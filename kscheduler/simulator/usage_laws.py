@@ -15,9 +15,11 @@ from kscheduler.api.objects import QuantityMap
 from kscheduler.api.quantity import parse_milli, parse_units
 from kscheduler.api.resources import CPU, MEMORY
 from kscheduler.errors import ConfigError
+from kscheduler.simulator.processes import check_spread
 from kscheduler.simulator.usage import USAGE_CPU, USAGE_MEMORY, USAGE_RAMP
 
 SHARES = "NUMBER, uniform:LOW,HIGH, normal:MEAN,DEVIATION or lognormal:MEDIAN,SIGMA"
+MOST = 1e6  # times what is requested: far more than a pod uses, and what is computed of it stays finite
 _FORMS = {"": 1, "uniform": 2, "normal": 2, "lognormal": 2}  # kind of distribution -> how many numbers it has
 
 
@@ -52,10 +54,12 @@ def parse_share(written: str | float, where: str) -> ShareLaw:
         numbers = [float(part) for part in rest.split(",")]
     except ValueError:
         numbers = []
-    if len(numbers) != _FORMS.get(kind) or not all(0 <= number < math.inf for number in numbers):
-        raise ConfigError(f'{where}: expected {SHARES} with numbers of 0 or more, got "{text}"')
-    if kind == "lognormal" and not numbers[0]:
-        raise ConfigError(f'{where}: expected a median above zero, got "{text}"')
+    if len(numbers) != _FORMS.get(kind) or not all(0 <= number <= MOST for number in numbers):
+        raise ConfigError(f'{where}: expected {SHARES} with numbers from 0 to {MOST:g}, got "{text}"')
+    if kind == "lognormal":
+        if not numbers[0]:
+            raise ConfigError(f'{where}: expected a median above zero, got "{text}"')
+        check_spread(numbers[0], numbers[1], text, where)
     if kind == "uniform" and numbers[0] > numbers[1]:
         raise ConfigError(f'{where}: expected the lower share first, got "{text}"')
     return _sampler(kind, numbers)

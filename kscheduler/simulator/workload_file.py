@@ -68,6 +68,7 @@ from kscheduler.simulator.workload_devices import MAX_DEVICES, NodeDevices, Want
 from kscheduler.simulator.workload_gangs import MAX_MEMBERS, GangShape
 
 MAX_PODS_PER_NODE = "110"  # the kubelet's own default
+MAX_WEIGHT = 1e15  # shapes are drawn by the sums of weights, which must be finite and exact
 _DRIVER = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")  # in part; a class gets this name
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
@@ -299,8 +300,9 @@ def _check_shapes(where: str, shapes: Sequence[_Shape]) -> None:
             raise ConfigError(f"{where}[{index}].name: expected a name")
         if shape.name in names:
             raise ConfigError(f'{where}[{index}].name: "{shape.name}" is taken by an earlier shape')
-        if not shape.weight > 0:
-            raise ConfigError(f"{where}[{index}].weight: expected a number above zero, got {shape.weight:g}")
+        if not 0 < shape.weight <= MAX_WEIGHT:
+            expected = f"a number above zero, of at most {MAX_WEIGHT:g}"
+            raise ConfigError(f"{where}[{index}].weight: expected {expected}, got {shape.weight:g}")
         names.add(shape.name)
 
 

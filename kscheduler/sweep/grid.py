@@ -24,7 +24,6 @@ brings its own nodes. Without `configs` the default configuration is used.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -42,6 +41,7 @@ from kscheduler.simulator.traces import DEFAULT_GPU_RESOURCE
 from kscheduler.sweep.metrics import DEFAULT_METRICS, check_metric
 from kscheduler.sweep.spelling import did_you_mean
 
+MAX_SCALE = 10_000
 DEFAULT_LATENCY = Duration.of_seconds(0.005)
 DEFAULT_RETRY = Duration.of_seconds(300)
 
@@ -185,8 +185,10 @@ def _check(grid: Grid) -> None:
         if not cluster.scale:
             raise ConfigError(f"cluster[{index}].scale: expected at least one factor")
         for factor in cluster.scale:
-            if not 0 < factor < math.inf:
-                raise ConfigError(f"cluster[{index}].scale: expected numbers above zero, got {factor:g}")
+            if not 0 < factor <= MAX_SCALE:
+                raise ConfigError(
+                    f"cluster[{index}].scale: expected numbers above zero, at most {MAX_SCALE:,}, got {factor:g}"
+                )
     for index, config in enumerate(grid.configs):
         _check_config(f"configs[{index}]", config)
     if not grid.metrics:

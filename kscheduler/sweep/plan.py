@@ -175,7 +175,8 @@ def _paths(arguments: SimulateArguments) -> list[str]:
 
 
 def _is_count(value: str) -> bool:
-    return value.replace("_", "").isdigit()
+    digits = value.replace("_", "")
+    return digits.isascii() and digits.isdecimal()
 
 
 def _known(known: dict[str, InputFile], path: str) -> InputFile:

@@ -117,6 +117,10 @@ def test_what_is_written_by_us_is_read_back(load: Load) -> None:
             'got "many"',
         ),
         ("apiVersion: v1\nkind: Pod\n", "cluster: document 1: Pod (no name): metadata.name: expected a name, got none"),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata:\n",
+            "cluster: document 1: Pod (no name): metadata.name: expected a name",
+        ),
         ("apiVersion: v1\nmetadata: {name: x}", "cluster: document 1: kind: expected a kind such as Pod, Node or List"),
         (
             "kind: Pod\nmetadata: {name: x}",

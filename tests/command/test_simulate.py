@@ -203,6 +203,10 @@ def test_a_table_that_cannot_be_written_is_refused_before_the_run(tmp_path: Path
         simulate(namespace("--nodes", "1", "--pods", "1", "--quiet", "--placements", str(tmp_path)))
 
 
+def test_a_run_may_be_over_in_less_than_any_time_that_can_be_inverted() -> None:
+    assert simulate(namespace("--nodes", "1", "--pods", "1", "--bind-latency", "1e-320", "--quiet")) == 0
+
+
 def test_storage_in_a_list_is_bound_and_made_for_the_pods(tmp_path: Path) -> None:
     path = write(tmp_path, "all.yaml", STORAGE)
     scenario = build_scenario(arguments("--nodes", path, "--pods", path))
@@ -524,6 +528,7 @@ def test_flags_beat_the_workload_file(tmp_path: Path) -> None:
     ("flags", "message"),
     [
         (["--nodes", "many"], '--nodes: expected a whole number of zero or more, or a file named .*, got "many"'),
+        (["--nodes", "99999999999999999999"], "--nodes: expected at most 1,000,000 nodes, got 99,999,"),
         (["--pods", "-3"], '--pods: expected a whole number of zero or more, .*, got "-3"'),
         (["--nodes", "nowhere.csv"], "nowhere.csv: cannot be read"),
         (["--pods", "nowhere.yaml"], "nowhere.yaml: expected a readable file"),
@@ -531,6 +536,7 @@ def test_flags_beat_the_workload_file(tmp_path: Path) -> None:
         (["--speedup", "0"], "--speedup: expected a number above 0, got 0"),
         (["--max-time", "nan"], "--max-time: expected a number above 0, got nan"),
         (["--bind-latency", "-1"], "--bind-latency: expected a number of at least 0, got -1"),
+        (["--bind-latency", "31"], "--bind-latency: expected a number of at most 30, got 31"),
         (["--bind-concurrency", "0"], "--bind-concurrency: expected a number of at least 1, got 0"),
         (["--html", "/nowhere/at/all.html"], "/nowhere/at/all.html: cannot be written"),
         (["--config", "nowhere.yaml"], "nowhere.yaml: cannot be read"),

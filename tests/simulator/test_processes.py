@@ -62,6 +62,15 @@ def test_a_wrong_burst_is_named(text: str) -> None:
         parse_arrival(text, "--arrival")
 
 
+@pytest.mark.parametrize("text", ["lognormal:60,500", "lognormal:1e300,5"])
+def test_a_spread_of_durations_without_end_is_refused(text: str) -> None:
+    with pytest.raises(
+        ConfigError, match=r"pods\.duration: expected a SIGMA, .*, of at most (53\.5|0\.71), got "
+    ) as caught:
+        parse_duration(text, "pods.duration")
+    assert f'"{text}"' in str(caught.value)
+
+
 @pytest.mark.parametrize("text", ["never", "exp", "exp:nan", "lognormal:60", "lognormal:60,0", "constant:-3"])
 def test_a_wrong_duration_is_named_with_what_was_expected(text: str) -> None:
     with pytest.raises(ConfigError, match=r"pods\.duration: expected forever, constant:SECONDS"):

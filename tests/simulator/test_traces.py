@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from kscheduler.errors import ConfigError
+from kscheduler.simulator.csv_rows import MAX_LINE
 from kscheduler.simulator.traces import Replay, read_arrivals, read_nodes
 from tests.simulator.trace_files import NODES, POD_HEADER, PODS
 
@@ -123,3 +125,17 @@ def test_a_trace_with_too_many_pods_is_refused_before_it_is_read_to_its_end(tmp_
     path = write(tmp_path, PODS + "cut off")
     with pytest.raises(ConfigError, match=r"\.csv:3: expected at most 1 pods, got more: .*--max-pods"):
         read_arrivals(path, Replay(max_pods=1))
+
+
+def test_a_file_without_line_ends_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
+    path = tmp_path / "pods.csv"
+    path.write_bytes(b"")
+    os.truncate(path, 8 * MAX_LINE)
+    with pytest.raises(ConfigError, match=r"pods\.csv:1: expected a line of CSV, got more than 1,048,576 characters"):
+        read_arrivals(str(path), Replay())
+
+
+def test_of_a_wrong_header_only_the_beginning_is_shown(tmp_path: Path) -> None:
+    path = write(tmp_path, f"{'x' * 100_000}\n")
+    with pytest.raises(ConfigError, match=r"missing column sn, .*; the header has x{200}\.\.\.$"):
+        read_nodes(path)

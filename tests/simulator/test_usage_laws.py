@@ -30,9 +30,10 @@ def test_a_share_is_never_below_zero() -> None:
     assert min(draws("normal:0.1,1")) == 0.0
 
 
-@pytest.mark.parametrize(
-    "text", ["", "much", "normal:1", "normal:1,2,3", "-1", "nan", "inf", "gauss:1,2", "lognormal:0,1", "uniform:2,1"]
-)
+WRONG = ("", "much", "normal:1", "normal:1,2,3", "-1", "nan", "inf", "gauss:1,2", "lognormal:0,1", "uniform:2,1")
+
+
+@pytest.mark.parametrize("text", [*WRONG, "lognormal:1,99", "normal:1e308,1e308"])
 def test_what_is_no_share_is_named_with_its_place(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^here: expected"):
         parse_share(text, "here")

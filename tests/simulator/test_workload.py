@@ -248,7 +248,11 @@ def test_what_a_file_leaves_out_takes_the_defaults(tmp_path: Path) -> None:
         ("nodes: {shapes: [{name: a, capacity: {cpu: true}}]}", r"capacity\[cpu\]: expected a quantity.*got true"),
         ("nodes: {shapes: [{name: a, taints: [{key: k, effect: Never}]}]}", r'taints\[0\]\.effect: .*got "Never"'),
         ("nodes: {shapes: [{weight: 2}]}", r"nodes\.shapes\[0\]\.name: expected a name"),
-        ("pods: {shapes: [{name: a, weight: 0}]}", r"pods\.shapes\[0\]\.weight: expected a number above zero, got 0"),
+        (
+            "pods: {shapes: [{name: a, weight: 0}]}",
+            r"pods\.shapes\[0\]\.weight: expected a number above zero, .*, got 0",
+        ),
+        ("nodes: {shapes: [{name: a, weight: 1e308}]}", r"shapes\[0\]\.weight: .* of at most 1e\+15, got 1e\+308"),
         ("pods: {shapes: [{name: a}, {name: a}]}", r'pods\.shapes\[1\]\.name: "a" is taken by an earlier shape'),
         ("pods: {shapes: [{name: a, nodeselector: {}}]}", r'unknown field "pods\.shapes\[0\]\.nodeselector"'),
         ("pods: {shapes: [{name: a, requests: {cpu: 1}, duration: soon}]}", r"shapes\[0\]\.duration: expected forever"),

@@ -69,7 +69,11 @@ def test_a_misspelt_name_is_answered_with_the_nearest_one(changes: dict[str, Any
         ({"traces": [{"pods": []}]}, "traces[0].pods: expected"),
         ({"traces": [{"pods": 1}, {"pods": 1}]}, 'traces[1].name: "1" is taken by an earlier entry'),
         ({"cluster": [{}]}, "cluster[0].nodes: expected a number or a file, got nothing"),
-        ({"cluster": [{"nodes": 1, "scale": [0]}]}, "cluster[0].scale: expected numbers above zero, got 0"),
+        (
+            {"cluster": [{"nodes": 1, "scale": [0]}]},
+            "cluster[0].scale: expected numbers above zero, at most 10,000, got 0",
+        ),
+        ({"cluster": [{"nodes": 1, "scale": 1e300}]}, "scale: expected numbers above zero, at most 10,000, got 1e+300"),
         ({"cluster": [{"nodes": 1, "scale": []}]}, "cluster[0].scale: expected at least one factor"),
         ({"metrics": []}, "metrics: expected at least one metric, got none"),
         ({"stop": {"maxTime": 5}}, 'stop.maxTime: expected a duration such as "15s", got the integer 5'),
