@@ -119,8 +119,10 @@ def read_plugin_args(options: PluginTestOptions) -> Document:
     if options.args:
         try:
             document = read_one_yaml(read_input(options.args)).value or {}
-        except (OSError, DecodeError) as error:
-            raise ConfigError(f"--args: {options.args}: {error}") from None
+        except OSError as error:
+            raise ConfigError(f"--args: {options.args}: cannot be read: {error.strerror or error}") from None
+        except DecodeError as error:
+            raise ConfigError(f"--args: {options.args}: expected YAML or JSON: {error}") from None
         if not isinstance(document, dict):
             raise ConfigError(f"--args: {options.args}: expected a mapping, got {describe_kind(document)}")
     given: Document = {GUEST_URL: as_url(options.file), **document}

@@ -13,10 +13,15 @@ from kscheduler.errors import ConfigError
 def check_writable(path: str) -> None:
     """Raise ConfigError if a report cannot be written to this path."""
     target = Path(path)
-    if target.is_dir():
-        raise ConfigError(f"{path}: expected a file to write, this is a directory")
-    if not os.access(target if target.exists() else target.parent, os.W_OK):
-        raise ConfigError(f"{path}: cannot be written: no such directory, or no permission")
+    try:
+        if target.is_dir():
+            raise ConfigError(f"{path}: expected a file to write, this is a directory")
+        if not target.parent.is_dir():
+            raise ConfigError(f"{path}: cannot be written: expected a directory {target.parent}, there is none")
+        if not os.access(target if target.exists() else target.parent, os.W_OK):
+            raise ConfigError(f"{path}: cannot be written: no permission")
+    except OSError as error:  # such as a name that is too long
+        raise ConfigError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def save(path: str, content: bytes) -> None:

@@ -13,6 +13,7 @@ import msgspec
 from kscheduler import __version__
 from kscheduler.clock import Clock
 from kscheduler.command.interruption import EXIT_INTERRUPTED
+from kscheduler.command.report_files import check_writable
 from kscheduler.errors import APIError, ConfigError
 from kscheduler.input.input_files import read_input
 from kscheduler.input.yaml_documents import write_yaml
@@ -40,6 +41,8 @@ def sweep(arguments: SweepArguments, clock: Clock) -> int:
     plan = Plan(grid, arguments.seeds, max_runs=arguments.max_runs)
     written = PlanFile(__version__, list(grid.metrics), choose_baseline(arguments.baseline, plan.configs), plan.runs())
     plan.check_traces()
+    if arguments.html is not None:
+        check_writable(arguments.html)
     if arguments.dry_run:
         print(_planned(plan, written))
         return 0
@@ -66,6 +69,8 @@ def sweep(arguments: SweepArguments, clock: Clock) -> int:
 
 def collect(arguments: CollectArguments, clock: Clock) -> int:
     """Join the lines of pods' logs into the results, and return the exit code: 0 if no run is left or failed."""
+    if arguments.html is not None:
+        check_writable(arguments.html)
     with Results(arguments.out) as results:
         plan = results.read_plan()
         _print_notes(results)
@@ -91,7 +96,7 @@ def collect(arguments: CollectArguments, clock: Clock) -> int:
 def index(arguments: IndexArguments) -> int:
     """Carry out one index of a Job, and print a line for each of its runs."""
     text = os.environ.get(INDEX_VARIABLE, "")
-    if not text.isdigit() or int(text) >= arguments.indexes:
+    if not (text.isascii() and text.isdecimal()) or int(text) >= arguments.indexes:
         raise ConfigError(f'{INDEX_VARIABLE}: expected a number below {arguments.indexes}, got "{text}"')
     for line in run_index(arguments.plan, int(text), arguments.indexes):
         sys.stdout.buffer.write(line)

@@ -207,6 +207,19 @@ def test_a_run_may_be_over_in_less_than_any_time_that_can_be_inverted() -> None:
     assert simulate(namespace("--nodes", "1", "--pods", "1", "--bind-latency", "1e-320", "--quiet")) == 0
 
 
+def test_a_report_below_a_file_is_refused_before_the_run(tmp_path: Path) -> None:
+    notes = write(tmp_path, "notes.txt", "")
+    with pytest.raises(
+        ConfigError, match=rf"report\.json: cannot be written: expected a directory {notes}, there is none"
+    ):
+        simulate(namespace("--nodes", "nowhere.csv", "--pods", "1", "--quiet", "--output", f"{notes}/report.json"))
+
+
+def test_a_report_whose_name_no_file_can_have_is_refused_before_the_run(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be written: File name too long"):
+        simulate(namespace("--nodes", "nowhere.csv", "--pods", "1", "--quiet", "--html", str(tmp_path / ("x" * 300))))
+
+
 def test_storage_in_a_list_is_bound_and_made_for_the_pods(tmp_path: Path) -> None:
     path = write(tmp_path, "all.yaml", STORAGE)
     scenario = build_scenario(arguments("--nodes", path, "--pods", path))

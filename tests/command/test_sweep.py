@@ -118,6 +118,12 @@ def test_a_dry_run_starts_and_writes_nothing(tmp_path: Path, capsys: pytest.Capt
     assert not (tmp_path / "out").exists()
 
 
+def test_a_page_that_cannot_be_written_is_refused_before_the_first_run(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="expected a file to write"):
+        call(write_grid(tmp_path), "--out", str(tmp_path / "out"), "--html", str(tmp_path))
+    assert not (tmp_path / "out").exists()
+
+
 def test_resume_needs_an_earlier_sweep(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--resume: expected the results of an earlier sweep"):
         call(write_grid(tmp_path), "--out", str(tmp_path / "out"), "--resume")
