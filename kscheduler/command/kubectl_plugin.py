@@ -73,7 +73,10 @@ def drain_parser() -> argparse.ArgumentParser:
 
 def _drained(arguments: Sequence[str]) -> tuple[list[str], list[str], str]:
     """Return the nodes to drain, other flags of `whatif`, and the kubeconfig; "": kubectl's. Raises ConfigError."""
-    namespace, others = drain_parser().parse_known_args(arguments)
+    try:
+        namespace, others = drain_parser().parse_known_args(arguments)
+    except argparse.ArgumentError as error:
+        raise ConfigError(f"drain: {error}") from error
     if not namespace.nodes:
         raise ConfigError("drain: expected names of nodes, got none (kubectl kscheduler drain NODE...)")
     return namespace.nodes, others, namespace.kubeconfig

@@ -57,3 +57,8 @@ def test_without_a_record_nothing_is_asked() -> None:
 def test_a_drain_names_nodes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["drain"], Commands()) == 2
     assert "expected names of nodes, got none" in capsys.readouterr().err
+
+
+def test_a_drain_with_a_wrong_flag_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["drain", "a", "--kubeconfig"], Commands()) == 2
+    assert capsys.readouterr().err == "kscheduler: error: drain: argument --kubeconfig: expected one argument\n"
