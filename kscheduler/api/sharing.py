@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 from msgspec import structs
@@ -27,6 +27,7 @@ from kscheduler.api.objects import (
     ContainerStatus,
     Labels,
     Node,
+    NodeCondition,
     NodeSpec,
     NodeStatus,
     ObjectMeta,
@@ -34,6 +35,7 @@ from kscheduler.api.objects import (
     PodCondition,
     PodSpec,
     PodStatus,
+    QuantityMap,
     ReplicationController,
     Service,
     Volume,
@@ -84,10 +86,14 @@ class Shared(Generic[T]):
     def clear(self) -> None:
         self.young, self._old, self._bytes = {}, {}, 0
 
-    def get(self, value: T) -> T:
-        """Return the stored object that is equal to this one, or store this one."""
+    def get(self, value: T, kind: bytes = b"") -> T:
+        """Return the stored object that is equal to this one, or store this one.
+
+        `kind` has to tell values apart that are no substitutes for each other though they are encoded alike: an empty
+        Affinity, empty ResourceRequirements and an empty mapping are the same bytes.
+        """
         try:
-            key = _encode(value)
+            key = kind + _encode(value)
         except _NO_KEY:
             return value
         found = self.young.get(key)
@@ -131,6 +137,8 @@ _VOLUMES = _SPEC_FIELDS.index("volumes")
 _LABELS, _ANNOTATIONS, _OWNERS = range(3)  # the parts of a template that come from the metadata
 PENDING = 3  # the spec of its pods that have no node
 OF_SPEC = 4
+_META_KINDS = tuple(bytes((part,)) for part in (_LABELS, _ANNOTATIONS, _OWNERS))
+_SPEC_KINDS = tuple(bytes((OF_SPEC + field,)) for field in range(len(_SPEC_FIELDS)))
 
 PodParts = tuple[Any, ...]  # labels, annotations, owners, the spec without a node, the fields of the spec
 
@@ -188,13 +196,13 @@ class PodSharing:
             return *of_meta, PodSpec("", *of_spec), *of_spec
         found = self._templates.young.get(key)
         if found is None and (found := self._templates.find(key)) is None:
-            of_spec = tuple(map(self._part, of_spec))
-            found = (*map(self._part, of_meta), PodSpec("", *of_spec), *of_spec)
+            of_spec = tuple(map(self._part, of_spec, _SPEC_KINDS))
+            found = (*map(self._part, of_meta, _META_KINDS), PodSpec("", *of_spec), *of_spec)
             self._templates.keep(key, found)
         return found
 
-    def _part(self, part: Any) -> Any:
-        return self._parts.get(part) if isinstance(part, (list, dict, msgspec.Struct)) else part
+    def _part(self, part: Any, kind: bytes) -> Any:
+        return self._parts.get(part, kind) if isinstance(part, (list, dict, msgspec.Struct)) else part
 
     def share_status(self, status: PodStatus, is_bound: bool) -> PodStatus:
         """Return the status as a shared object, except for what differs in each pod: its start time and its claims."""
@@ -272,13 +280,15 @@ class NodeSharing:
     """Makes equal amounts, conditions and images of nodes shared, to save memory: `keep` returns such a node."""
 
     def __init__(self) -> None:
-        self._parts: Shared[Any] = Shared()
+        self._specs: Shared[NodeSpec] = Shared()
+        self._amounts: Shared[QuantityMap] = Shared()
+        self._conditions: Shared[list[NodeCondition]] = Shared()
+        self._features: Shared[list[str]] = Shared()
         self._images: Shared[ContainerImage] = Shared()
         self.strings = Strings()
 
     def keep(self, node: Node) -> Node:
-        meta, spec, status = node.metadata, node.spec, node.status
-        part = self._part
+        meta, status = node.metadata, node.status
         return Node(
             ObjectMeta(
                 self.strings[meta.name],
@@ -292,18 +302,15 @@ class NodeSharing:
                 meta.deletion_timestamp,
                 meta.owner_references,
             ),
-            cast(NodeSpec, part(spec)),
+            self._specs.get(node.spec),
             NodeStatus(
-                part(status.capacity),
-                part(status.allocatable),
+                status.capacity and self._amounts.get(status.capacity),
+                status.allocatable and self._amounts.get(status.allocatable),
                 status.images and [self._images.get(image) for image in status.images],
-                part(status.conditions),
-                part(status.declared_features),
+                status.conditions and self._conditions.get(status.conditions),
+                status.declared_features and self._features.get(status.declared_features),
             ),
         )
-
-    def _part(self, part: Any) -> Any:
-        return None if part is None else self._parts.get(part)
 
     def _values(self, pairs: Labels | None) -> Labels | None:
         """Share the values of a node's labels: most also occur on other nodes, though the labels as a whole do not."""

@@ -12,12 +12,14 @@ from msgspec.structs import replace
 
 from kscheduler.api.decode import decode_object
 from kscheduler.api.objects import (
+    Affinity,
     Container,
     ContainerImage,
     ContainerStatus,
     LabelSelector,
     Node,
     NodeCondition,
+    NodeSpec,
     NodeStatus,
     ObjectMeta,
     PersistentVolumeClaimVolumeSource,
@@ -89,6 +91,15 @@ def test_parts_of_templates_that_differ_are_shared_where_they_are_equal() -> Non
     one, other = keep(one), keep(other)
     assert (one.metadata.labels, other.metadata.labels) == ({"app": "web"}, {"job": "b"})
     assert one.spec.containers is other.spec.containers
+
+
+def test_empty_parts_of_different_kinds_are_not_taken_for_each_other() -> None:
+    keep = PodSharing().keep
+    pod = a_pod("a")
+    one = keep(replace(pod, spec=replace(pod.spec, affinity=Affinity())))
+    other = keep(replace(pod, spec=replace(pod.spec, resources=ResourceRequirements(), node_selector={})))
+    assert (one.spec.affinity, one.spec.resources) == (Affinity(), None)
+    assert (other.spec.affinity, other.spec.resources, other.spec.node_selector) == (None, ResourceRequirements(), {})
 
 
 def test_a_waiting_pod_is_kept_as_it_is_but_for_volumes_that_say_nothing() -> None:
@@ -209,6 +220,12 @@ def test_nodes_share_images_conditions_and_amounts() -> None:
     assert one.status.conditions is other.status.conditions
     assert one.status.allocatable is other.status.allocatable
     assert one.spec is other.spec
+
+
+def test_a_node_without_amounts_leaves_others_their_spec() -> None:
+    keep = NodeSharing().keep
+    assert keep(Node(ObjectMeta("empty"), status=NodeStatus({}, {}))).status.allocatable == {}
+    assert keep(Node(ObjectMeta("plain"))).spec == NodeSpec()
 
 
 def test_a_node_from_the_builder_is_kept_as_it_is() -> None:
