@@ -8,11 +8,11 @@ should be saved as JSON, which is read some forty times faster than YAML.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kscheduler.api.decode import check_pod, convert_object, key_of
 from kscheduler.api.devices import (
@@ -54,39 +54,40 @@ from kscheduler.input.yaml_documents import read_yaml
 T = TypeVar("T")
 
 
-_V1, _STORAGE_V1, _RESOURCE_V1 = "v1", "storage.k8s.io/v1", "resource.k8s.io/v1"
-_STORAGE: dict[tuple[str, str], type[Any]] = {  # (apiVersion, kind) -> struct
-    (_V1, "PersistentVolume"): PersistentVolume,
-    (_V1, "PersistentVolumeClaim"): PersistentVolumeClaim,
-    (_STORAGE_V1, "StorageClass"): StorageClass,
-    (_STORAGE_V1, "CSIDriver"): CSIDriver,
-    (_STORAGE_V1, "CSINode"): CSINode,
-    (_STORAGE_V1, "CSIStorageCapacity"): CSIStorageCapacity,
-    (_STORAGE_V1, "VolumeAttachment"): VolumeAttachment,
-}
-_DEVICES: dict[tuple[str, str], type[Any]] = {  # (apiVersion, kind) -> struct
-    (_RESOURCE_V1, "DeviceClass"): DeviceClass,
-    (_RESOURCE_V1, "DeviceTaintRule"): DeviceTaintRule,
-    (_RESOURCE_V1, "ResourceSlice"): ResourceSlice,
-    (_RESOURCE_V1, "ResourceClaimTemplate"): ResourceClaimTemplate,
-    (_RESOURCE_V1, "ResourceClaim"): ResourceClaim,
-}
-_POLICIES: dict[tuple[str, str], type[Any]] = {  # (apiVersion, kind) -> struct; what its spec says is not read here
-    ("kscheduler.io/v1alpha1", "MetricPolicy"): MetricPolicyObject,
-    ("telemetry.intel.com/v1alpha1", "TASPolicy"): TASPolicyObject,
-}
-_POD_GROUPS: dict[tuple[str, str], type[Any]] = {  # (apiVersion, kind) -> struct
-    (f"{COSCHEDULING_GROUP}/v1alpha1", "PodGroup"): CoschedulingPodGroup,
-    (f"{KUBERNETES_GROUP}/v1alpha2", "PodGroup"): PodGroup,
-    (f"{KUBERNETES_GROUP}/v1beta1", "PodGroup"): PodGroup,
-    (f"{KUBERNETES_GROUP}/v1alpha3", "PodGroup"): PodGroup,
-    (f"{KUBERNETES_GROUP}/v1alpha3", "CompositePodGroup"): CompositePodGroup,
-}
+class _Kind(NamedTuple):
+    """How objects of one kind are read."""
 
-_QUOTA = ("scheduling.x-k8s.io/v1alpha1", "ElasticQuota")
-_QUEUES: dict[tuple[str, str], type[Any]] = {  # (apiVersion, kind) -> struct; what its spec says is not read here
-    ("kscheduler.io/v1alpha1", "Queue"): QueueObject,
-    ("scheduling.run.ai/v2", "Queue"): KaiQueueObject,
+    field: str  # of Manifests, where they are kept
+    struct: type[Any]
+    check: Callable[[Any], object] | None = None  # raises DecodeError for a value that the struct alone allows
+
+
+# (apiVersion, kind) -> how it is read. Of policies, quotas and queues, what the spec says is read later.
+_KINDS: dict[tuple[str, str], _Kind] = {
+    ("v1", "Pod"): _Kind("pods", Pod, check_pod),
+    ("v1", "Node"): _Kind("nodes", Node, node_allocatable),
+    ("v1", "PersistentVolume"): _Kind("storage", PersistentVolume, check_storage),
+    ("v1", "PersistentVolumeClaim"): _Kind("storage", PersistentVolumeClaim, check_storage),
+    ("storage.k8s.io/v1", "StorageClass"): _Kind("storage", StorageClass, check_storage),
+    ("storage.k8s.io/v1", "CSIDriver"): _Kind("storage", CSIDriver, check_storage),
+    ("storage.k8s.io/v1", "CSINode"): _Kind("storage", CSINode, check_storage),
+    ("storage.k8s.io/v1", "CSIStorageCapacity"): _Kind("storage", CSIStorageCapacity, check_storage),
+    ("storage.k8s.io/v1", "VolumeAttachment"): _Kind("storage", VolumeAttachment, check_storage),
+    ("resource.k8s.io/v1", "DeviceClass"): _Kind("devices", DeviceClass),
+    ("resource.k8s.io/v1", "DeviceTaintRule"): _Kind("devices", DeviceTaintRule),
+    ("resource.k8s.io/v1", "ResourceSlice"): _Kind("devices", ResourceSlice),
+    ("resource.k8s.io/v1", "ResourceClaimTemplate"): _Kind("devices", ResourceClaimTemplate),
+    ("resource.k8s.io/v1", "ResourceClaim"): _Kind("devices", ResourceClaim),
+    ("kscheduler.io/v1alpha1", "MetricPolicy"): _Kind("policies", MetricPolicyObject),
+    ("telemetry.intel.com/v1alpha1", "TASPolicy"): _Kind("policies", TASPolicyObject),
+    ("scheduling.x-k8s.io/v1alpha1", "ElasticQuota"): _Kind("quotas", ElasticQuota),
+    (f"{COSCHEDULING_GROUP}/v1alpha1", "PodGroup"): _Kind("pod_groups", CoschedulingPodGroup),
+    (f"{KUBERNETES_GROUP}/v1alpha2", "PodGroup"): _Kind("pod_groups", PodGroup),
+    (f"{KUBERNETES_GROUP}/v1beta1", "PodGroup"): _Kind("pod_groups", PodGroup),
+    (f"{KUBERNETES_GROUP}/v1alpha3", "PodGroup"): _Kind("pod_groups", PodGroup),
+    (f"{KUBERNETES_GROUP}/v1alpha3", "CompositePodGroup"): _Kind("pod_groups", CompositePodGroup),
+    ("kscheduler.io/v1alpha1", "Queue"): _Kind("queues", QueueObject),
+    ("scheduling.run.ai/v2", "Queue"): _Kind("queues", KaiQueueObject),
 }
 
 
@@ -113,44 +114,24 @@ class _Found:
 
 def load_manifests(path: str | Path) -> Manifests:
     """Return the objects in a file. Raises ConfigError if it cannot be read or has a malformed object."""
-    pods: list[Pod] = []
-    nodes: list[Node] = []
-    storage: list[StorageObject] = []
-    policies: list[PolicyObject] = []
-    devices: list[DeviceObject] = []
-    quotas: list[ElasticQuota] = []
-    pod_groups: list[AnyPodGroup] = []
-    queues: list[ShareQueueObject] = []
+    items: defaultdict[str, list[Any]] = defaultdict(list)  # field -> its objects
     others: Counter[str] = Counter()
     for found in _objects(Path(path)):
-        if found.api_version == "v1" and found.kind == "Pod":
-            pods.append(_read(found, Pod, check_pod))
-        elif found.api_version == "v1" and found.kind == "Node":
-            nodes.append(_read(found, Node, node_allocatable))
-        elif (found.api_version, found.kind) in _STORAGE:
-            storage.append(_read(found, _STORAGE[found.api_version, found.kind], check_storage))
-        elif (found.api_version, found.kind) in _DEVICES:
-            devices.append(_read(found, _DEVICES[found.api_version, found.kind]))
-        elif (found.api_version, found.kind) in _POLICIES:
-            policies.append(_read(found, _POLICIES[found.api_version, found.kind]))
-        elif (found.api_version, found.kind) == _QUOTA:
-            quotas.append(_read(found, ElasticQuota))
-        elif (found.api_version, found.kind) in _POD_GROUPS:
-            pod_groups.append(_read(found, _POD_GROUPS[found.api_version, found.kind]))
-        elif (found.api_version, found.kind) in _QUEUES:
-            queues.append(_read(found, _QUEUES[found.api_version, found.kind]))
-        else:
+        kind = _KINDS.get((found.api_version, found.kind))
+        if kind is None:
             others[found.kind] += 1
+        else:
+            items[kind.field].append(_read(found, kind.struct, kind.check))
     return Manifests(
-        tuple(pods),
-        tuple(nodes),
+        tuple(items["pods"]),
+        tuple(items["nodes"]),
         dict(others),
-        tuple(storage),
-        tuple(policies),
-        tuple(devices),
-        tuple(quotas),
-        tuple(pod_groups),
-        tuple(queues),
+        tuple(items["storage"]),
+        tuple(items["policies"]),
+        tuple(items["devices"]),
+        tuple(items["quotas"]),
+        tuple(items["pod_groups"]),
+        tuple(items["queues"]),
     )
 
 
