@@ -99,6 +99,8 @@ def _read(item: ShareQueueObject) -> tuple[Queue, str]:
     else:
         parent, shares = item.spec.parent, _own_shares(item)
     priority = DEFAULT_PRIORITY if spec.priority is None else spec.priority
+    if not -(2**63) <= priority < 2**63:  # a list of the simulator may have what no apiserver lets in
+        raise DecodeError(f"queue {metadata.name}: spec.priority: expected an integer of 64 bits, got {priority}")
     created = metadata.creation_timestamp or ""
     preempt_min_s = _seconds(spec.preempt_min_runtime, f"queue {metadata.name}: spec.preemptMinRuntime")
     reclaim_min_s = _seconds(spec.reclaim_min_runtime, f"queue {metadata.name}: spec.reclaimMinRuntime")

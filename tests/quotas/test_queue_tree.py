@@ -132,6 +132,11 @@ def test_what_cannot_be_taken_from_kai_is_named(terms: str, message: str) -> Non
     assert tree.faults == {"a": f"queue a: spec.resources.{message}"}
 
 
+def test_a_priority_that_no_apiserver_lets_in_is_a_fault() -> None:
+    tree = build_tree([QueueObject(ObjectMeta(name="a"), QueueSpec(priority=2**63))])
+    assert tree.faults == {"a": f"queue a: spec.priority: expected an integer of 64 bits, got {2**63}"}
+
+
 def test_times_that_jobs_run_at_least_are_read_and_malformed_ones_are_faults() -> None:
     spec = QueueSpec(preempt_min_runtime="90s", reclaim_min_runtime="1h30m")
     tree = build_tree(
