@@ -90,7 +90,7 @@ def test_the_same_as_json(serving: Serving, token: str, capsys: pytest.CaptureFi
     assert "verdicts" not in document["decisions"][0]
 
 
-def test_a_pod_nobody_knows(serving: Serving, token: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pod_that_nobody_knows_is_named(serving: Serving, token: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = answer_of(capsys, "nobody", "--server", serving.url, token)
     assert (code, out) == (1, "")
     assert err.startswith("kscheduler: error: pod default/nobody is not known: no unfinished pod has this name")

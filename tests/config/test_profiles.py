@@ -76,7 +76,7 @@ def test_the_default_profile_runs_kube_schedulers_lists(release: Release, lists:
     assert {point: " ".join(name for name, _ in entries) for point, entries in found.items()} == lists
 
 
-def test_default_score_weights() -> None:
+def test_default_scores_have_kube_schedulers_weights() -> None:
     assert weights("") == {
         "TaintToleration": 3,
         "NodeAffinity": 2,

@@ -27,7 +27,7 @@ def document(summary: str, *decisions: dict[str, Any], queue: dict[str, Any] | N
     }
 
 
-def test_a_bound_pod() -> None:
+def test_a_bound_pod_is_explained_with_its_scores() -> None:
     record = make_record(details=make_details())
     record.outcome, record.finished = Outcome.BOUND, record.at + 0.25
     text = explanation_text(document("is on n1", decision_document(record, micro_time, all_nodes=True)))
@@ -71,7 +71,7 @@ def test_values_that_plugins_went_by() -> None:
     ) in text
 
 
-def test_a_waiting_pod() -> None:
+def test_a_waiting_pod_is_explained_with_what_it_waits_for() -> None:
     record = make_record(attempt=2)
     record.outcome, record.node, record.nodes, record.evaluated, record.feasible = Outcome.REJECTED, "", 3120, 3120, 0
     reason = Reason("NodeResourcesFit", "Unschedulable", ("Insufficient cpu", "Insufficient memory"), 3120)

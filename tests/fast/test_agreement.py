@@ -59,7 +59,7 @@ some_rows = st.sets(st.integers(0, 8), max_size=3)
 
 
 @given(tables, some_rows, pods)
-def test_fit(table: list[NodeSpec], rejected: set[int], pod: Any) -> None:
+def test_filters_by_resources_agree(table: list[NodeSpec], rejected: set[int], pod: Any) -> None:
     def steps(run: Run) -> None:
         run.note(run.fast.filter_fit(run.columns, run.verdicts, run.fast.PodRequest(*pod), 3))
 
@@ -67,7 +67,7 @@ def test_fit(table: list[NodeSpec], rejected: set[int], pod: Any) -> None:
 
 
 @given(tables, some_rows, st.binary(min_size=4, max_size=4).map(lambda found: bytes(byte & 0x7F for byte in found)))
-def test_node_classes(table: list[NodeSpec], rejected: set[int], answers: bytes) -> None:
+def test_answers_by_node_class_agree(table: list[NodeSpec], rejected: set[int], answers: bytes) -> None:
     def steps(run: Run) -> None:
         run.note(run.fast.filter_node_classes(run.columns, run.verdicts, answers, 3))
         run.fast.score_node_classes(run.columns, run.verdicts, run.scores, array("q", [-value for value in answers]))
@@ -78,7 +78,7 @@ def test_node_classes(table: list[NodeSpec], rejected: set[int], answers: bytes)
 
 @settings(max_examples=300)
 @given(tables, some_rows, pods, weighted, shapes)
-def test_scores_of_resources(
+def test_scores_of_resources_agree(
     table: list[NodeSpec], rejected: set[int], pod: Any, resources: list[tuple[int, int]], shape: list[tuple[int, int]]
 ) -> None:
     def steps(run: Run) -> None:
@@ -96,7 +96,7 @@ def test_scores_of_resources(
 
 
 @given(tables, some_rows, st.lists(raw_values, min_size=9, max_size=9), st.booleans(), st.integers(0, (1 << 52) - 1))
-def test_scores_from_outside(
+def test_scores_from_outside_agree(
     table: list[NodeSpec], rejected: set[int], values: list[int], reverse: bool, threshold: int
 ) -> None:
     def steps(run: Run) -> None:
@@ -118,7 +118,7 @@ def test_scores_from_outside(
 
 
 @given(tables, some_rows, some_rows, st.integers(0, 8), st.integers(1, 9))
-def test_verdicts(table: list[NodeSpec], rejected: set[int], kept: set[int], first: int, limit: int) -> None:
+def test_verdicts_agree(table: list[NodeSpec], rejected: set[int], kept: set[int], first: int, limit: int) -> None:
     def steps(run: Run) -> None:
         start_row = min(first, max(len(table) - 1, 0))
         run.note(run.verdicts.limit_feasible(start_row, limit))
@@ -164,7 +164,7 @@ def content(columns: Any) -> list[object]:
 
 @settings(max_examples=200)
 @given(st.lists(changes, max_size=30))
-def test_columns(sequence: list[Any]) -> None:
+def test_columns_agree_after_every_change(sequence: list[Any]) -> None:
     assert COMPILED is not None
     runs = [(fast, fast.NodeColumns(1)) for fast in (reference, COMPILED)]
     for change in sequence:

@@ -108,7 +108,7 @@ def test_a_google_disk_in_no_one_region_has_no_handle(zones: str) -> None:
         translate_volume(gce({ZONE: zones}))
 
 
-def test_other_persistent_volumes() -> None:
+def test_volumes_of_other_drivers_are_translated() -> None:
     def translated(**source: object) -> tuple[str, str] | None:
         return translate_volume(PersistentVolume(spec=PersistentVolumeSpec(**source)))  # type: ignore[arg-type]
 

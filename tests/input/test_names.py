@@ -29,7 +29,7 @@ from kscheduler.input.names import is_label_value, is_qualified_name
         (f"{'a' * 254}/b", False),
     ],
 )
-def test_a_qualified_name(text: str, expected: bool) -> None:
+def test_a_qualified_name_is_recognised(text: str, expected: bool) -> None:
     assert is_qualified_name(text) is expected
 
 
@@ -37,5 +37,5 @@ def test_a_qualified_name(text: str, expected: bool) -> None:
     ("text", "expected"),
     [("", True), ("a", True), ("1.2-3_4", True), ("-1", False), ("a/b", False), ("a" * 63, True), ("a" * 64, False)],
 )
-def test_a_label_value(text: str, expected: bool) -> None:
+def test_a_label_value_is_recognised(text: str, expected: bool) -> None:
     assert is_label_value(text) is expected

@@ -90,7 +90,7 @@ async def test_masters_and_open_paths_need_no_answer_of_the_apiserver(
         ("/", "/metrics", False),
     ],
 )
-def test_open_paths(allowed: str, path: str, is_free: bool) -> None:
+def test_paths_that_need_no_right_are_recognised(allowed: str, path: str, is_free: bool) -> None:
     assert (path in AllowedPaths([allowed])) is is_free
 
 

@@ -77,7 +77,7 @@ def test_wrong_flags_are_refused_with_flag_expectation_and_value(argv: list[str]
     assert refusal(*argv).startswith(message)
 
 
-def test_config_and_version_commands() -> None:
+def test_config_and_version_have_options_of_their_own() -> None:
     assert parse(["config", "validate", "f"]) == ValidateOptions("f")
     assert parse(["config", "show", "f", "--expanded"]) == ShowOptions("f", expanded=True)
     assert parse(["version"]) == VersionOptions("text")

@@ -83,7 +83,7 @@ def test_leader_election_is_switched_as_go_switches_it(flag: str, value: bool) -
     assert run(flag, "--config=x").leader_election.leader_elect is value
 
 
-def test_our_own_flags() -> None:
+def test_flags_that_kube_scheduler_lacks_are_options() -> None:
     options = run("--tie-break=first", "--seed=7", "--bind-concurrency=32", "--assumed-pod-ttl=90s")
     assert (options.tie_break, options.seed, options.bind_concurrency) == ("first", 7, 32)
     assert options.assumed_pod_ttl_s == 90.0
@@ -126,7 +126,7 @@ def test_tls_versions_and_suites() -> None:
     assert options.tls == TlsOptions("VersionTLS13", tuple(names.split(",")))
 
 
-def test_certificates_by_name() -> None:
+def test_certificates_are_given_by_name() -> None:
     options = run("--tls-sni-cert-key=a.crt, a.key", "--tls-sni-cert-key=b.crt,b.key:*.b.example, b.example")
     named = NamedPair("b.crt", "b.key", ("*.b.example", "b.example"))
     assert options.tls.named_pairs == (NamedPair("a.crt", "a.key"), named)

@@ -56,7 +56,9 @@ def version(made: ResourceClaim, number: int = 1_000) -> ResourceClaim:
         (OTHER, None, False),
     ],
 )
-def test_claims(old: ResourceClaim | None, new: ResourceClaim | None, helps: bool) -> None:
+def test_a_claim_helps_if_it_is_the_pods_own_or_frees_devices(
+    old: ResourceClaim | None, new: ResourceClaim | None, helps: bool
+) -> None:
     numbers = itertools.count(1_000)
     assert after(old and version(old, next(numbers)), new and version(new, next(numbers))) is helps
 

@@ -100,7 +100,7 @@ def test_plain_clusters(seed: int, release: Release, with_counters: bool) -> Non
 
 @settings(max_examples=60, deadline=None)
 @given(seeds, releases)
-def test_exotic_clusters(seed: int, release: Release) -> None:
+def test_prepared_claims_agree_on_exotic_clusters(seed: int, release: Release) -> None:
     check_while_changing(*exotic_cluster(seed, release))
 
 
