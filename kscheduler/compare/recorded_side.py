@@ -24,7 +24,7 @@ from kscheduler.clock import Clock
 from kscheduler.compare.attempts import take_attempt
 from kscheduler.compare.pod_outcomes import outcomes_of
 from kscheduler.compare.sides import Run
-from kscheduler.compare.watching import MOMENT_S, Attempts, Watched
+from kscheduler.compare.watching import Attempts, Watched
 from kscheduler.config.types import Profile, SchedulerConfig
 from kscheduler.errors import DecodeError
 from kscheduler.framework.cycle_state import CycleState
@@ -34,7 +34,6 @@ from kscheduler.observability.metrics import Metrics
 from kscheduler.record.entries import Change
 from kscheduler.record.imports import open_record
 from kscheduler.scheduler import Options, Scheduler
-from kscheduler.simulator.object_changes import ObjectChange
 from kscheduler.simulator.real_run import few_collections
 from kscheduler.simulator.recorded import NOTE, read_recorded
 from kscheduler.simulator.report import Report, build_report
@@ -107,26 +106,12 @@ def _as_recorded(path: str) -> Scenario:
         else each
         for each in recorded.scenario.arrivals
     ]
-    changes = _after_arrival(recorded.scenario)
     return replace(
         recorded.scenario,
         arrivals=arrivals,
-        changes=changes,
         parameters={"configuration": "as recorded"},
         notes=[note for note in recorded.scenario.notes if note != NOTE],
     )
-
-
-def _after_arrival(scenario: Scenario) -> list[ObjectChange]:
-    """Return the changes, with each of a pod after its arrival: at one time, a simulation plays changes first."""
-    came_s = {each.pod.metadata.uid: each.at_s for each in scenario.arrivals if not each.pod.spec.node_name}
-    changes = [
-        replace(each, at_s=came_s[uid] + MOMENT_S)
-        if each.resource is PODS and (uid := each.object.metadata.uid) in came_s and each.at_s <= came_s[uid]
-        else each
-        for each in scenario.changes
-    ]
-    return sorted(changes, key=lambda each: each.at_s)
 
 
 def _reasons(path: str) -> dict[str, PodCondition]:

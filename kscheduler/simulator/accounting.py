@@ -1,13 +1,14 @@
 """Records the life of every pod and the use of every node in a simulation, from the changes of the cluster's objects.
 
-It knows nothing of the scheduler, because it only subscribes to the cluster's stores. At each binding it checks that
-no node holds more than its capacity; a violation is recorded and makes the run fail. Amounts are integers, so sums are
-exact.
+It knows nothing of the scheduler but its names, because it only subscribes to the cluster's stores. At each binding of
+one of its pods it checks that no node holds more than its capacity; a violation is recorded and makes the run fail.
+Pods that others put on a node, as a record has them, may be too many there: the simulation may have used the room
+otherwise. Amounts are integers, so sums are exact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 
 import msgspec
@@ -80,9 +81,13 @@ class Moment:
 
 
 class Accounting:
-    """Keeps the records of all pods and nodes of one cluster. Must be created before the cluster has any object."""
+    """Keeps the records of all pods and nodes of one cluster. Must be created before the cluster has any object.
 
-    def __init__(self, cluster: Cluster) -> None:
+    `schedulers`: the schedulerNames of the pods whose bindings are checked; None: of all pods.
+    """
+
+    def __init__(self, cluster: Cluster, schedulers: Container[str] | None) -> None:
+        self._schedulers = schedulers
         self._now = cluster.clock.now
         self.timeline = Timeline()
         self.resources: list[str] = []  # index -> name
@@ -212,17 +217,23 @@ class Accounting:
         self.bound += not record.existing
         record.row = self._row_of.get(pod.spec.node_name, -1)
         if record.row < 0:
-            self._violated(f"pod {record.key} was bound to {pod.spec.node_name}, which does not exist")
+            if self._is_checked(record):
+                self._violated(f"pod {record.key} was bound to {pod.spec.node_name}, which does not exist")
             return
         row, demand, now_s = self.rows[record.row], record.demand, self.now_s
         parts = demand.parts or self._parts(demand)
         is_overfull = row.use.change(parts, 1, now_s, row.capacity)
         row.pods += 1
         row.ever_used = True
-        if is_overfull and not record.existing:
+        if is_overfull and self._is_checked(record):
             self._report_overfull(row, record)
         if self.use.change(parts, 1, now_s, self._most_used):
             self._note_peak(parts)
+
+    def _is_checked(self, record: PodRecord) -> bool:
+        """Return True if the pod's node was chosen by a scheduler whose decisions are checked."""
+        schedulers = self._schedulers
+        return not record.existing and (schedulers is None or record.last_seen.spec.scheduler_name in schedulers)
 
     def _left(self, pod: Pod) -> None:
         record = self.records[pod.metadata.uid]

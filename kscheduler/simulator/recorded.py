@@ -7,11 +7,11 @@ nothing preempts it in the simulation.
 
 from __future__ import annotations
 
-from collections.abc import Container
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from kscheduler.api.objects import Pod, PodStatus
 from kscheduler.client.protocol import PODS, EventType
@@ -25,7 +25,11 @@ from kscheduler.simulator.run import Outcome
 from kscheduler.simulator.scenario import Arrival, Scenario
 
 NOTE = "Pods leave when they left in the record, even those that were preempted there."
-JOBS_NOTE = "Pods of Jobs run as long as they ran in the record; others leave when they left there."
+MOMENT_S = 1e-6  # times in records are as exact as this
+JOBS_NOTE = (
+    "Pods of Jobs run as long as they ran in the record; others, and those whose name another pod had later, leave "
+    "when they left there."
+)
 
 
 @dataclass(slots=True)
@@ -94,12 +98,16 @@ class _Story:
                 self.placements[uid] = pod.spec.node_name
                 life.bound_s = change.at_s
             if _asked(pod, is_ours) != _asked(life.last, is_ours):
-                kept = replace(pod, spec=replace(pod.spec, node_name="")) if is_ours else pod
+                kept = structs.replace(pod, spec=structs.replace(pod.spec, node_name="")) if is_ours else pod
                 self.changes.append(ObjectChange(change.at_s, PODS, change.type, kept))
             life.last = pod
 
     def arrivals(self, *, jobs_run_on: bool) -> list[Arrival]:
-        return [life.arrival(jobs_run_on=jobs_run_on) for life in self.lives.values()]
+        # A pod that runs on must be no obstacle to the next one of its name, such as the same worker of a PyTorchJob.
+        last = {life.first.key: uid for uid, life in self.lives.items()}
+        return [
+            life.arrival(jobs_run_on=jobs_run_on and last[life.first.key] == uid) for uid, life in self.lives.items()
+        ]
 
 
 def read_recorded(
@@ -128,9 +136,20 @@ def read_recorded(
     if reader.is_cut:
         notes.append("The record has no end: its recorder was killed, and its last second may be missing.")
     parameters = {"record": f"{len(arrivals):,} pods and {len(story.changes):,} other changes from {Path(path).name}"}
-    return Recorded(
-        Scenario(arrivals=arrivals, parameters=parameters, notes=notes, changes=story.changes), story.placements
+    changes = _after_arrival(story.changes, arrivals)
+    return Recorded(Scenario(arrivals=arrivals, parameters=parameters, notes=notes, changes=changes), story.placements)
+
+
+def _after_arrival(changes: Sequence[ObjectChange], arrivals: Iterable[Arrival]) -> list[ObjectChange]:
+    """Return the changes, with each of a pod after its arrival: at one time, a simulation plays changes first."""
+    came_s = {each.pod.metadata.uid: each.at_s for each in arrivals}
+    later = (
+        replace(each, at_s=came_s[uid] + MOMENT_S)
+        if each.resource is PODS and (uid := each.object.metadata.uid) in came_s and each.at_s <= came_s[uid]
+        else each
+        for each in changes
     )
+    return sorted(later, key=lambda each: each.at_s)
 
 
 def recorded_header(path: str) -> Header:
@@ -151,10 +170,10 @@ def _decoded(path: str, entry: Change, at_s: float) -> ObjectChange:
 
 def _as_created(pod: Pod) -> Pod:
     """Return the pod as it was created: without the status and metadata that were added to a pending pod later."""
-    metadata = replace(pod.metadata, resource_version="", creation_timestamp=None, deletion_timestamp=None)
+    metadata = structs.replace(pod.metadata, resource_version="", creation_timestamp=None, deletion_timestamp=None)
     if pod.spec.node_name:
-        return replace(pod, metadata=metadata)
-    return replace(pod, metadata=metadata, status=PodStatus())
+        return structs.replace(pod, metadata=metadata)
+    return structs.replace(pod, metadata=metadata, status=PodStatus())
 
 
 def _is_of_job(pod: Pod) -> bool:
@@ -168,6 +187,6 @@ def _asked(pod: Pod, is_ours: bool) -> tuple[object, ...]:
     A change of them has to be replayed. Not among them are what kubelets write, nor the node if the simulated scheduler
     chooses it (`is_ours`).
     """
-    spec = replace(pod.spec, node_name="") if is_ours else pod.spec
+    spec = structs.replace(pod.spec, node_name="") if is_ours else pod.spec
     meta = pod.metadata
     return spec, meta.labels, meta.annotations, bool(meta.deletion_timestamp)

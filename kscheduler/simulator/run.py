@@ -196,7 +196,7 @@ class _Simulation:
             bookmark_interval_s=QUIET_WATCH_S,
             release=settings.release,
         )
-        self._accounting = Accounting(cluster)
+        self._accounting = Accounting(cluster, settings.scheduler_names or None)
         self._volumes = VolumeController(cluster, self._loop.call_soon, follows_pods=False)
         self._claim_controller = ClaimController(cluster, self._loop.call_soon)
         self._claims = ClaimBook(cluster)
@@ -240,9 +240,9 @@ class _Simulation:
     # --- playing --------------------------------------------------------------------------------------------------
 
     def _create_existing(self) -> None:
-        """Create the pods that already have a node, before the scheduler starts."""
+        """Create the pods that have a node from the start, before the scheduler starts."""
         for arrival in self._scenario.arrivals:
-            if arrival.pod.spec.node_name:
+            if arrival.pod.spec.node_name and _is_at_start(arrival):
                 self._create(arrival, 0.0)
 
     async def _play(self, started_s: float) -> Ending:
@@ -288,7 +288,7 @@ class _Simulation:
             arrival = arrivals[self._arrived]
             self._arrived = following = self._arrived + 1
             self._next_arrival_s = started_s + arrivals[following].at_s if following < len(arrivals) else math.inf
-            if not arrival.pod.spec.node_name:
+            if not (arrival.pod.spec.node_name and _is_at_start(arrival)):
                 self._create(arrival, started_s)
                 created += 1
                 if created == CHUNK:
@@ -490,5 +490,9 @@ async def _unless_ended(running: asyncio.Future[None], work: Coroutine[Any, Any,
             return task.result()
         running.result()
         raise InternalError("the scheduler stopped in the middle of a simulation")
+def _is_at_start(arrival: Arrival) -> bool:
+    return arrival.at_s <= 0.0
+
+
     finally:
         await cancel_and_wait(task)

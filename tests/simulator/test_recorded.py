@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import random
 from pathlib import Path
 
@@ -10,9 +11,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from kscheduler.api.objects import OwnerReference, Pod, PodSchedulingGate
+from kscheduler.api.objects import Node, OwnerReference, Pod, PodSchedulingGate
 from kscheduler.client.concurrency import cancel_and_wait
-from kscheduler.client.protocol import RESOURCE_CLAIMS
+from kscheduler.client.protocol import NODES, RESOURCE_CLAIMS
 from kscheduler.config.load import default_config
 from kscheduler.errors import ConfigError
 from kscheduler.record.entries import Change, ChangeType, End, Header, Synced
@@ -24,6 +25,7 @@ from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.real_scheduler import RealScheduler, real_scheduler
 from kscheduler.simulator.recorded import JOBS_NOTE, NOTE, Recorded, read_recorded
 from kscheduler.simulator.run import Outcome, RunSettings, simulate_scenario
+from kscheduler.simulator.scenario import Scenario
 from kscheduler.simulator.virtual_time import LoopClock
 from tests.devices.building import devices, make_class, make_slice, request
 from tests.record.recording import Play, record
@@ -200,6 +202,59 @@ def test_pods_of_another_scheduler_are_where_it_put_them(tmp_path: Path) -> None
     assert placements(replayed(recorded)) == {"default/theirs": "n0", "default/ours": "n1"}
 
 
+def test_a_pod_that_came_with_its_node_comes_at_its_time(tmp_path: Path) -> None:
+    """As a kubelet's static pod does, on a node that joined later."""
+
+    async def play(cluster: Cluster) -> None:
+        await asyncio.sleep(10.0)
+        cluster.create_node(make_node("joined", cpu="4"))
+        await asyncio.sleep(1.0)
+        cluster.create_pod(pod("static", node_name="joined"))
+        await asyncio.sleep(1.0)
+
+    outcome = replayed(played(tmp_path / "run.zst", play, "n0"))
+    [life] = outcome.accounting.records.values()
+    assert placements(outcome) == {"default/static": "joined"}
+    assert life.created_s == pytest.approx(11.0, abs=0.1)
+    assert life.existing
+
+
+def test_a_pod_whose_node_is_gone_is_no_fault_of_the_scheduler(tmp_path: Path) -> None:
+    orphan = pod("orphan", node_name="gone")
+    path = written(tmp_path / "run.zst", added(0.0, orphan))
+    assert placements(replayed(read_recorded(path, OURS))) == {}
+
+
+def test_another_scheduler_may_take_room_that_the_simulation_has_given_away(tmp_path: Path) -> None:
+    async def play(cluster: Cluster) -> None:
+        theirs = cluster.create_pod(pod("theirs", cpu="4", scheduler_name="other"))
+        cluster.create_pod(pod("ours", cpu="3"))
+        await asyncio.sleep(1.0)
+        cluster.bind(binding(theirs, "n1"))
+        await asyncio.sleep(1.0)
+
+    recorded = played(tmp_path / "run.zst", play, "n0", "n1")
+    [node] = recorded.placements.values()
+    assert node == "n0"
+    scenario = without_node("n0", recorded.scenario)
+    outcome = simulate_scenario(scenario, real_scheduler(default_config(), FIRST), RunSettings())
+    assert placements(outcome) == {"default/theirs": "n1", "default/ours": "n1"}
+    assert outcome.violations == []
+
+
+def test_a_pod_that_another_scheduler_bound_at_once_is_bound(tmp_path: Path) -> None:
+    """One read of a watch may bring both, so that the record has one time for them."""
+    theirs = pod("theirs", scheduler_name="other")
+    bound = replace(theirs, spec=replace(theirs.spec, node_name="n0"))
+    path = written(
+        tmp_path / "run.zst",
+        added(0.0, make_node("n0", cpu="4")),
+        added(2.0, theirs),
+        changed(2.0, bound),
+    )
+    assert placements(replayed(read_recorded(path, OURS))) == {"default/theirs": "n0"}
+
+
 def test_pods_that_were_there_keep_their_node(tmp_path: Path) -> None:
     async def play(cluster: Cluster) -> None:
         await asyncio.sleep(1.0)
@@ -225,6 +280,56 @@ def written(path: Path, *changes: Change, is_whole: bool = True) -> str:
         if is_whole:
             writer.write(End(1.0))
     return str(path)
+
+
+def change(at_s: float, kind: ChangeType, obj: Node | Pod) -> Change:
+    if isinstance(obj, Pod):
+        obj = replace(obj, metadata=replace(obj.metadata, uid=obj.metadata.uid or obj.metadata.name))
+    return Change(at_s, "pods" if isinstance(obj, Pod) else "nodes", kind, msgspec.Raw(msgspec.json.encode(obj)))
+
+
+def added(at_s: float, obj: Node | Pod) -> Change:
+    return change(at_s, "ADDED", obj)
+
+
+def changed(at_s: float, obj: Node | Pod) -> Change:
+    return change(at_s, "MODIFIED", obj)
+
+
+def without_node(name: str, scenario: Scenario) -> Scenario:
+    kept = [each for each in scenario.changes if each.resource is not NODES or each.object.metadata.name != name]
+    return dataclasses.replace(scenario, changes=kept)
+
+
+def test_a_job_that_starts_the_same_worker_again_has_both(tmp_path: Path) -> None:
+    """The first one waits for longer than it did in the record, and would still run when the second one comes."""
+    first, second = (
+        replace(
+            worker := pod("train-worker-0", cpu="3"),
+            metadata=replace(
+                worker.metadata, uid=uid, owner_references=[OwnerReference("kubeflow.org/v1", "PyTorchJob", "train")]
+            ),
+        )
+        for uid in ("first", "second")
+    )
+    on_node = [replace(each, spec=replace(each.spec, node_name="n0")) for each in (first, second)]
+    path = written(
+        tmp_path / "run.zst",
+        added(0.0, make_node("n0", cpu="4")),
+        added(0.0, pod("before", cpu="3")),
+        added(1.0, first),
+        changed(1.5, on_node[0]),
+        change(30.0, "DELETED", pod("before", cpu="3")),
+        change(101.5, "DELETED", on_node[0]),
+        added(110.0, second),
+        changed(110.5, on_node[1]),
+        change(210.5, "DELETED", on_node[1]),
+    )
+    outcome = replayed(read_recorded(path, OURS, jobs_run_on=True))
+    lives = [
+        (life.uid, round(life.bound_s or 0), round(life.left_s or 0)) for life in outcome.accounting.records.values()
+    ]
+    assert lives == [("before", 0, 30), ("first", 30, 102), ("second", 110, 210)]
 
 
 def test_pods_of_jobs_run_as_long_as_they_did_if_that_is_wanted(tmp_path: Path) -> None:
@@ -257,22 +362,16 @@ def test_pods_of_jobs_run_as_long_as_they_did_if_that_is_wanted(tmp_path: Path) 
 def test_what_was_listed_while_recording_began_is_there_from_the_start(tmp_path: Path) -> None:
     """As in a record of a running scheduler, whose lists take a while, and whose later files go on counting."""
 
-    def change(at_s: float, resource: str, kind: ChangeType, obj: object) -> Change:
-        return Change(at_s, resource, kind, msgspec.Raw(msgspec.json.encode(obj)))
-
-    waiting, bound, gone, late = (
-        replace(each, metadata=replace(each.metadata, uid=each.metadata.name))
-        for each in (pod("bound"), pod("bound", node_name="n0"), pod("gone"), pod("late"))
-    )
+    waiting, bound, gone, late = pod("bound"), pod("bound", node_name="n0"), pod("gone"), pod("late")
     with RecordWriter(tmp_path / "run.zst") as writer:
         writer.write(Header(1, "0.1.0", 0.0))
-        writer.write(change(60.1, "pods", "ADDED", waiting))
-        writer.write(change(60.2, "pods", "MODIFIED", bound))
-        writer.write(change(60.3, "pods", "ADDED", gone))
-        writer.write(change(60.4, "pods", "DELETED", gone))
-        writer.write(change(60.5, "nodes", "ADDED", make_node("n0", cpu="4")))
+        writer.write(added(60.1, waiting))
+        writer.write(changed(60.2, bound))
+        writer.write(added(60.3, gone))
+        writer.write(change(60.4, "DELETED", gone))
+        writer.write(added(60.5, make_node("n0", cpu="4")))
         writer.write(Synced(60.5))
-        writer.write(change(62.0, "pods", "ADDED", late))
+        writer.write(added(62.0, late))
         writer.write(End(63.0))
     recorded = read_recorded(str(tmp_path / "run.zst"), OURS)
     assert [(each.at_s, each.pod.key) for each in recorded.scenario.arrivals] == [
