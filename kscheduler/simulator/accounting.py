@@ -118,7 +118,7 @@ class Accounting:
     # --- nodes ----------------------------------------------------------------------------------------------------
 
     def _node_changed(self, before: Node | None, after: Node | None) -> None:
-        self._advance()
+        self.advance()
         if after is None:
             assert before is not None
             row = self.rows[self._row_of.pop(before.metadata.name)]
@@ -173,7 +173,7 @@ class Accounting:
             note, pod = self._placed, after
         else:  # other updates need no accounting
             return
-        # As `_advance`, without its call for each change.
+        # As `advance`, without its call for each change.
         now, timeline = self._now(), self.timeline
         if now > self.now_s:
             if now - timeline.last_s >= timeline.interval_s and self.start_s is not None:
@@ -277,10 +277,10 @@ class Accounting:
 
     # --- time -----------------------------------------------------------------------------------------------------
 
-    def _advance(self) -> None:
+    def advance(self) -> None:
         """Add what was in use and available, times the seconds since the last change, to the cluster's totals.
 
-        Must be called before each change of use or capacity.
+        Must be called before each change of use or capacity, and at an end without a change.
         """
         now = self._now()
         if now <= self.now_s:

@@ -174,6 +174,8 @@ class _Simulation:
         if history is not None:
             history.close(self._accounting.now_s)
         return Outcome(
+            if ending is Ending.TIME_LIMIT:
+                self._accounting.advance()
             self._accounting,
             cluster,
             ending,

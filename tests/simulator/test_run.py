@@ -85,6 +85,15 @@ def test_the_limit_of_virtual_time_ends_it() -> None:
     assert list(lives(outcome)) == ["a"]
 
 
+def test_up_to_the_limit_of_virtual_time_averages_count_though_nothing_changes() -> None:
+    arrivals = [Arrival(0.0, pod("a"), runs_s=1_000.0), Arrival(10.0, pod("b", "4"))]
+    outcome = simulate([make_node("n0", cpu="4")], arrivals, max_time_s=100.0)
+    books = outcome.accounting
+    cpu = books.resources.index("cpu")
+    assert books.duration_s == 100.0
+    assert books.use.integrals[cpu] / books.capacity_integral[cpu] == pytest.approx(1 / 4)
+
+
 def test_pods_that_come_with_a_node_are_there_before_the_scheduler() -> None:
     arrivals = [Arrival(0.0, pod("old", "3", node_name="n0")), Arrival(0.0, pod("new", "2"))]
     outcome = simulate([make_node("n0", cpu="4"), make_node("n1", cpu="4")], arrivals)
