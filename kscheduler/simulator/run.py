@@ -492,9 +492,5 @@ async def _unless_ended(running: asyncio.Future[None], work: Coroutine[Any, Any,
             return task.result()
         running.result()
         raise InternalError("the scheduler stopped in the middle of a simulation")
-def _is_at_start(arrival: Arrival) -> bool:
-    return arrival.at_s <= 0.0
-
-
     finally:
         await cancel_and_wait(task)

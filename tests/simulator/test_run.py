@@ -6,6 +6,7 @@ import functools
 import random
 
 import pytest
+from msgspec.structs import replace
 
 from kscheduler.api.objects import Node, Pod, PodSchedulingGate
 from kscheduler.client.protocol import Client
@@ -92,6 +93,21 @@ def test_up_to_the_limit_of_virtual_time_averages_count_though_nothing_changes()
     cpu = books.resources.index("cpu")
     assert books.duration_s == 100.0
     assert books.use.integrals[cpu] / books.capacity_integral[cpu] == pytest.approx(1 / 4)
+
+
+def test_a_pod_that_is_ending_at_the_start_leaves() -> None:
+    ends = "2026-01-01T00:00:30Z"
+    ending, pending = pod("ending", "3", node_name="n0", termination_grace_period_seconds=20), pod("pending")
+    arrivals = [
+        Arrival(0.0, replace(each, metadata=replace(each.metadata, deletion_timestamp=ends)))
+        for each in (ending, pending)
+    ]
+    arrivals.append(Arrival(0.0, pod("next", "3")))
+    outcome = simulate([make_node("n0", cpu="4")], arrivals, real_scheduler(default_config(), Options()))
+    left = {name: left_s for name, (_, left_s) in lives(outcome).items()}
+    assert left == {"ending": pytest.approx(20.0), "pending": pytest.approx(0.0), "next": None}
+    assert lives(outcome)["next"][0] == pytest.approx(20.0, abs=1.0)
+    assert outcome.violations == []
 
 
 def test_pods_that_come_with_a_node_are_there_before_the_scheduler() -> None:
