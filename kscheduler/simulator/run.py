@@ -38,6 +38,7 @@ from kscheduler.simulator.object_changes import apply_change
 from kscheduler.simulator.pod_claims import ClaimBook, PodClaims, awaited_claim
 from kscheduler.simulator.real_load import RealLoad
 from kscheduler.simulator.scenario import Arrival, Scenario
+from kscheduler.simulator.start_time import begins_at
 from kscheduler.simulator.usage import declare_usage
 from kscheduler.simulator.virtual_time import LoopClock, VirtualTimeLoop, run_virtual
 from kscheduler.simulator.volume_controller import VolumeController
@@ -151,7 +152,7 @@ class _Simulation:
         loop = asyncio.get_running_loop()
         if not isinstance(loop, VirtualTimeLoop):
             raise InternalError(f"a simulation runs in virtual time, not on {type(loop).__name__}")
-        self._loop, self._clock = loop, LoopClock(loop)
+        self._loop, self._clock = loop, LoopClock(loop, begins_at(self._scenario.arrivals))
         faults = self._settings.faults or Faults(self._settings.seed)
         cluster = self._cluster = self._make_cluster(faults)
         # 1. What is there from the start.

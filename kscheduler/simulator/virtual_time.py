@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 # Far more rounds than a correct program needs at one instant; an endless `await sleep(0)` loop exceeds it in seconds.
 MAX_ROUNDS_PER_INSTANT = 20_000_000
+EPOCH_S = 1_700_000_000.0  # Unix time at the beginning, where nothing else is known
 
 
 class VirtualDeadlock(InternalError):
@@ -82,7 +83,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
 class LoopClock:
     """The clock of a virtual-time loop: `now` is the loop's time, and wall-clock time is `epoch` plus that."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, epoch: float = 1_700_000_000.0) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, epoch: float = EPOCH_S) -> None:
         self.now = loop.time  # an attribute, not a method: one call less on a path taken per event
         self._epoch = epoch
 

@@ -110,6 +110,19 @@ def test_a_pod_that_is_ending_at_the_start_leaves() -> None:
     assert outcome.violations == []
 
 
+def test_pods_that_come_are_younger_than_those_that_were_there() -> None:
+    """Of equal pods, preemption evicts the one that was started last; a list of a cluster says when the others were."""
+    old = pod("old", "1", node_name="n0", priority=0)
+    old = replace(old, status=replace(old.status, start_time="2026-01-01T00:00:00Z"))
+    arrivals = [
+        Arrival(0.0, old),
+        Arrival(0.0, pod("young", "1", priority=0, termination_grace_period_seconds=0)),
+        Arrival(10.0, pod("high", "1", priority=10)),
+    ]
+    outcome = simulate([make_node("n0", cpu="2")], arrivals, real_scheduler(default_config(), Options()))
+    assert set(outcome.cluster.pods) == {"default/old", "default/high"}
+
+
 def test_pods_that_come_with_a_node_are_there_before_the_scheduler() -> None:
     arrivals = [Arrival(0.0, pod("old", "3", node_name="n0")), Arrival(0.0, pod("new", "2"))]
     outcome = simulate([make_node("n0", cpu="4"), make_node("n1", cpu="4")], arrivals)

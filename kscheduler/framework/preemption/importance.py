@@ -14,13 +14,13 @@ _KEPT_TIMES = 16_384
 def started_s(pod: PodInfo, now: float) -> float:
     """Return when the pod was started, in Unix seconds; `now` if it has not been started."""
     text = pod.pod.status.start_time
-    return now if text is None else _unix_s(text, now)
+    return now if text is None else unix_s(text, now)
 
 
 def created_s(pod: PodInfo) -> float:
     """Return when the pod was created, in Unix seconds; 0 if that is not known."""
     text = pod.pod.metadata.creation_timestamp
-    return 0.0 if text is None else _unix_s(text, 0.0)
+    return 0.0 if text is None else unix_s(text, 0.0)
 
 
 def by_importance(pods: Iterable[PodInfo], now: float) -> list[PodInfo]:
@@ -34,7 +34,8 @@ def earliest_start(victims: Sequence[PodInfo], now: float) -> float:
     return min(started_s(victim, now) for victim in victims if victim.priority == highest)
 
 
-def _unix_s(text: str, now: float) -> float:
+def unix_s(text: str, now: float) -> float:
+    """Return an RFC 3339 time in Unix seconds; `now` if the text is not a time."""
     seconds = _parse(text)
     return now if seconds is None else seconds
 
