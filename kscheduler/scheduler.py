@@ -818,6 +818,10 @@ class Scheduler:
             now = self._clock.now()
         return True
 
+    def next_retry(self) -> float | None:
+        """Return when the first pod is to be tried again because a plugin asked for it, by the clock; None if none."""
+        return self._timers.next_moment()
+
     def _expire(self, now: float) -> None:
         self._next_expiry = now + EXPIRY_PERIOD_S
         for pod in self.cache.expire(now):

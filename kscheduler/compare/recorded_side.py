@@ -155,6 +155,9 @@ class _Idle:
     def attempts(self) -> Mapping[str, int]:
         return {}
 
+    def next_retry(self) -> float | None:
+        return None
+
 
 class _Watching(_Idle):
     """Keeps the cache of a scheduler up to date."""

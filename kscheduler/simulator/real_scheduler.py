@@ -58,6 +58,9 @@ class RealScheduler:
             counts[result] = counts.get(result, 0) + int(counter.value)
         return dict(sorted(counts.items()))
 
+    def next_retry(self) -> float | None:
+        return self._scheduler.next_retry()
+
 
 def _endpoint(config: Extender, path: str) -> Endpoint:
     from kscheduler.simulator.blocking_webhook import BlockingWebhook  # only where there are extenders: it takes long

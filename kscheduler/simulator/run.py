@@ -48,6 +48,9 @@ T = TypeVar("T")
 CHUNK = 512  # pods created at once at most: after so many the scheduler runs, even if more arrive at the same instant
 # If no pod has changed for this long, the scheduler has tried all of them: its longest backoff is 10 s.
 QUIET_S = 60.0
+# A plugin may have a pod tried again at a later time, such as when others have run for as long as they may. Such times
+# are waited for, but not for longer than this since a pod last came, got a node or left.
+RETRIED_S = 7200.0
 # A pod that has no reason after this long was forgotten: all unschedulable pods are retried after 5 minutes.
 FORGOTTEN_S = 900.0
 # Changes of each kind that are kept where no watch can break, so that none starts in the past.
@@ -78,6 +81,10 @@ class SchedulerUnderTest(Protocol):
 
     def attempts(self) -> Mapping[str, int]:
         """Return result -> number of scheduling attempts so far; {} if the scheduler does not count them."""
+        ...
+
+    def next_retry(self) -> float | None:
+        """Return when a waiting pod is to be tried again without an event, by the clock; None if that is not known."""
         ...
 
 
@@ -158,7 +165,7 @@ class _Simulation:
         # 1. What is there from the start.
         history = self._create_objects()
         # 2. The scheduler.
-        scheduler = self._make_scheduler(faults)
+        scheduler = self._scheduler = self._make_scheduler(faults)
         running = asyncio.ensure_future(scheduler.run())
         try:
             await _unless_ended(running, scheduler.wait_for_sync())
@@ -167,6 +174,8 @@ class _Simulation:
             if history is not None and self._accounting.start_s is None:
                 history.begin()
             ending = await _unless_ended(running, self._play(started_s))
+            if ending is Ending.TIME_LIMIT:
+                self._accounting.advance()
             await asyncio.sleep(SETTLE_S)
         finally:
             await cancel_and_wait(running)
@@ -175,8 +184,6 @@ class _Simulation:
         if history is not None:
             history.close(self._accounting.now_s)
         return Outcome(
-            if ending is Ending.TIME_LIMIT:
-                self._accounting.advance()
             self._accounting,
             cluster,
             ending,
@@ -338,10 +345,12 @@ class _Simulation:
             changed_s = max(self._last_change_s, started_s + self._scenario.metrics.last_outage_s)
             until = changed_s + QUIET_S
             if now >= until:
-                if not self._unexplained():
+                retry_s = self._scheduler.next_retry()
+                if retry_s is not None and retry_s <= self._accounting.now_s + RETRIED_S:
+                    until = max(retry_s, now) + 1.0  # when it has been tried
+                elif not self._unexplained():
                     return Ending.REST_UNSCHEDULABLE, now
-                until = changed_s + FORGOTTEN_S
-                if now >= until:
+                elif now >= (until := changed_s + FORGOTTEN_S):
                     return Ending.FORGOTTEN, now
         return None, until if limit is None else min(until, started_s + limit)
 
@@ -370,6 +379,8 @@ class _Simulation:
             self._schedule_departure(started_s + arrival.leaves_at_s, pod)
         elif arrival.runs_s is not None:
             self._runs_s[pod.metadata.uid] = arrival.runs_s
+        if pod.metadata.deletion_timestamp is not None:
+            self._schedule_departure(self._clock.now() + (grace_s(pod) if pod.spec.node_name else 0.0), pod)
         if pod.spec.node_name:
             self._begin(pod)
 
@@ -477,6 +488,10 @@ def unscheduled_condition(pod: Pod) -> PodCondition | None:
         if condition.type == "PodScheduled" and condition.status == "False" and condition.message:
             return condition
     return None
+
+
+def _is_at_start(arrival: Arrival) -> bool:
+    return arrival.at_s <= 0.0
 
 
 def _has_claims(pod: Pod) -> bool:

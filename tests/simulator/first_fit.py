@@ -54,6 +54,9 @@ class FirstFit:
     def attempts(self) -> Mapping[str, int]:
         return {}
 
+    def next_retry(self) -> float | None:
+        return None
+
     async def _watch(self, version: str) -> None:
         while True:
             async for batch in self._client.watch(PODS, resource_version=version):

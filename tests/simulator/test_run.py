@@ -11,13 +11,17 @@ from msgspec.structs import replace
 from kscheduler.api.objects import Node, Pod, PodSchedulingGate
 from kscheduler.client.protocol import Client
 from kscheduler.clock import Clock
-from kscheduler.config.load import default_config
+from kscheduler.config.load import default_config, parse_config
 from kscheduler.errors import InternalError
+from kscheduler.quotas.stays import STAY_S
 from kscheduler.scheduler import Options
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.real_scheduler import real_scheduler
 from kscheduler.simulator.run import Ending, Outcome, RunSettings, SchedulerFactory, simulate_scenario
 from kscheduler.simulator.scenario import Arrival, Scenario
+from kscheduler.testing import make_pod
+from tests.scenarios.share_queues import CONFIG as SHARES
+from tests.scenarios.share_queues import LABEL, queue
 from tests.simulator.first_fit import FirstFit, make_node
 from tests.simulator.objects import pod
 
@@ -121,6 +125,26 @@ def test_pods_that_come_are_younger_than_those_that_were_there() -> None:
     ]
     outcome = simulate([make_node("n0", cpu="2")], arrivals, real_scheduler(default_config(), Options()))
     assert set(outcome.cluster.pods) == {"default/old", "default/high"}
+
+
+def test_it_goes_on_until_others_may_be_moved() -> None:
+    """Nothing happens for minutes: pods stay for a while before consolidation moves them."""
+    queued = [
+        (name, cpu, made.metadata)
+        for name, cpu in (("x", "2"), ("y", "2"), ("p", "4"))
+        for made in [make_pod(name).label(LABEL, "a").owner("ReplicaSet", name).obj()]
+    ]
+    arrivals = [
+        Arrival(float(at_s), replace(pod(name, cpu), metadata=of)) for at_s, (name, cpu, of) in enumerate(queued)
+    ]
+    config = parse_config(f"{SHARES}  pluginConfig: [{{name: Queues, args: {{maxConsolidationVictims: 1}}}}]\n", "test")
+    scenario = Scenario(
+        [make_node(name, cpu="4") for name in ("n0", "n1")], arrivals, queues=[queue("a", "", "unlimited")]
+    )
+    outcome = simulate_scenario(scenario, real_scheduler(config, Options()), RunSettings())
+    bound_s, _ = lives(outcome)["p"]
+    assert bound_s is not None
+    assert bound_s > STAY_S
 
 
 def test_pods_that_come_with_a_node_are_there_before_the_scheduler() -> None:
