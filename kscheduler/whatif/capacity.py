@@ -3,8 +3,8 @@
 The search begins at an estimate, goes up or down from there by growing steps until they are met by one number and not
 by a smaller one, and bisects: they are met with the number found and not with one node fewer, and both have been
 simulated. That more nodes do not make it worse is assumed, not known: a search over all numbers would find a smaller
-one where that does not hold. If half of the added nodes never get a pod, more of them
-would not either, and the search ends.
+one where that does not hold. If half of the added nodes never get a pod, more of them would not either, and the search
+ends, unless an objective is about the nodes, such as how much of them is used.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ def fewest_nodes(
     Raises NotMet if more than `most` would be needed.
     """
     trials: list[Trial] = []
+    are_about_pods = not any(objective.is_about_nodes for objective in objectives)
 
     def tried(nodes: int) -> tuple[bool, PlayedSide]:
         side = side_with(nodes)
@@ -86,7 +87,7 @@ def fewest_nodes(
         else:
             low = lower
     while not is_met:
-        if high == most or _half_is_unused(side, high):
+        if high == most or (are_about_pods and _half_is_unused(side, high)):
             raise NotMet(_not_met(shape, trials[-1], objectives, side, most))
         low, high, step = high, min(high + step, most), 2 * step
         is_met, side = tried(high)

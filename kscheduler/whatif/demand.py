@@ -29,7 +29,7 @@ def estimated_nodes(arrivals: Sequence[Arrival], nodes: Iterable[Node], further:
         largest |= Counter(amounts)
     peak = _peak(arrivals, largest)
     wanted = [math.ceil((peak[name] - capacity[name]) / amount) for name, amount in offered.items() if amount]
-    return max(0, *wanted)
+    return max([0, *wanted])
 
 
 def _peak(arrivals: Sequence[Arrival], largest: Counter[str]) -> Counter[str]:

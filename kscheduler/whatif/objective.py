@@ -67,6 +67,11 @@ class Objective:
         """The unit of the value and the figure: "seconds", "share", or "" for a number."""
         return "seconds" if self.is_time else "share" if self.metric.startswith(SHARES) else ""
 
+    @property
+    def is_about_nodes(self) -> bool:
+        """True if nodes without pods change the figure, too."""
+        return ":" in self.metric or self.metric.startswith("nodes")
+
     def is_met(self, played: PlayedSide) -> bool:
         """Return True if the figure is as wanted; False, too, if the simulation has no such figure."""
         figure = self.figure(played)

@@ -89,3 +89,8 @@ def test_the_search_ends_when_more_nodes_stay_unused(has_agent: bool) -> None:
         found(scenario, "unplaced <= 0", most=1_000)
     got = "got unplaced = 1 with 15, of which 11 never get a pod; 1 pods have no node: Insufficient cpu"
     assert got in str(raised.value)
+
+
+def test_nodes_without_pods_count_where_the_objective_is_about_nodes() -> None:
+    """Two pods of one cpu stay on the first nodes; 50 nodes of four cpu are so many that they use 1 % of them."""
+    assert found(many(2), "allocated-final:cpu <= 1%", "unplaced <= 0")[0] == 49

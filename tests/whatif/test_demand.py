@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from kscheduler.api.objects import Node, ObjectMeta
 from kscheduler.simulator.scenario import Arrival
 from kscheduler.testing import make_node
 from kscheduler.whatif.demand import estimated_nodes
@@ -45,3 +46,7 @@ def test_the_number_of_pods_on_a_node_is_a_resource() -> None:
 
 def test_without_pods_no_node_is_needed() -> None:
     assert estimated() == 0
+
+
+def test_nodes_without_capacity_are_not_counted_on() -> None:
+    assert estimated_nodes([Arrival(0.0, pod("p"))], [], Node(metadata=ObjectMeta(name="empty"))) == 0
