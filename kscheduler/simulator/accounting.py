@@ -24,6 +24,8 @@ from kscheduler.simulator.timeline import Sample, Timeline
 
 MAX_VIOLATIONS = 100  # kept in full; more are only counted
 MAX_SPECS = 4096  # whose demands are known at once
+# A binding may be under way for so long when its node goes.
+UNDER_WAY_S = 30.0
 # A new busiest moment must be this much busier than the last one.
 BUSIER = 1.02
 
@@ -69,6 +71,7 @@ class NodeRow:
     pods: int = 0
     ever_used: bool = False
     gone: bool = False
+    changed_s: float = 0.0  # when its capacity last changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +104,13 @@ class Accounting:
         self._capacity_since_s = 0.0  # up to when capacity_integral is counted: nodes change more rarely than pods
         self._demands: dict[int, tuple[PodSpec, Demand]] = {}  # id(spec) -> that spec, kept alive, and its demand
         self.peak: list[float] = []  # greatest used / capacity
+        self._peak_is_due = False  # nodes have changed
         self._most_used: list[int] = []  # greatest total since the capacity last changed
         self.pending = 0
         self.peak_pending = 0
         self.running = 0
         self.bound = 0  # bindings so far, also of pods that have left
+        self.left_behind = 0  # pods that were on nodes when these went
         self.violations: list[str] = []
         self.violation_count = 0
         self._busiest_s: float | None = None
@@ -121,16 +126,25 @@ class Accounting:
         self.advance()
         if after is None:
             assert before is not None
-            row = self.rows[self._row_of.pop(before.metadata.name)]
+            row = self.rows[self._row_of[before.metadata.name]]
             self._set_capacity(row, {})
-            row.gone = True
+            self._set_gone(row, True)
             return
         name = after.metadata.name
         if name not in self._row_of:
             self._row_of[name] = len(self.rows)
             width = len(self.resources)
             self.rows.append(NodeRow(name, [0] * width, UseOverTime(width, self.now_s)))
-        self._set_capacity(self.rows[self._row_of[name]], node_amounts(after))
+        row = self.rows[self._row_of[name]]
+        self._set_capacity(row, node_amounts(after))
+        if row.gone:
+            self._set_gone(row, False)
+
+    def _set_gone(self, row: NodeRow, gone: bool) -> None:
+        """Note that a node is gone, or has come again: what runs on one that is gone uses nothing of what there is."""
+        row.gone = gone
+        self.left_behind += row.pods if gone else 0
+        self.use.change(tuple(enumerate(row.use.amounts)), -1 if gone else 1, self.now_s, self._most_used)
 
     def _set_capacity(self, row: NodeRow, amounts: Amounts) -> None:
         self._settle_capacity()
@@ -140,8 +154,11 @@ class Accounting:
         self._most_used = [0] * len(self.resources)
         for index, name in enumerate(self.resources):
             amount = amounts.get(name, 0)
-            self.capacity[index] += amount - row.capacity[index]
-            row.capacity[index] = amount
+            if amount != row.capacity[index]:
+                self.capacity[index] += amount - row.capacity[index]
+                row.capacity[index] = amount
+                row.changed_s = self.now_s
+        self._peak_is_due = True
 
     def _resource(self, name: str) -> int:
         index = self._index.get(name)
@@ -178,6 +195,8 @@ class Accounting:
         if now > self.now_s:
             if now - timeline.last_s >= timeline.interval_s and self.start_s is not None:
                 self._sample(now)
+            if self._peak_is_due:
+                self._note_peaks()
             self.now_s = now
         note(pod)
 
@@ -217,18 +236,25 @@ class Accounting:
         self.bound += not record.existing
         record.row = self._row_of.get(pod.spec.node_name, -1)
         if record.row < 0:
-            if self._is_checked(record):
-                self._violated(f"pod {record.key} was bound to {pod.spec.node_name}, which does not exist")
+            self._report_missing(pod.spec.node_name, record)
             return
         row, demand, now_s = self.rows[record.row], record.demand, self.now_s
         parts = demand.parts or self._parts(demand)
         is_overfull = row.use.change(parts, 1, now_s, row.capacity)
         row.pods += 1
         row.ever_used = True
+        if row.gone:
+            if now_s - row.changed_s > UNDER_WAY_S:
+                self._report_missing(row.name, record)
+            return
         if is_overfull and self._is_checked(record):
             self._report_overfull(row, record)
         if self.use.change(parts, 1, now_s, self._most_used):
             self._note_peak(parts)
+
+    def _report_missing(self, node: str, record: PodRecord) -> None:
+        if self._is_checked(record):
+            self._violated(f"pod {record.key} was bound to {node}, which does not exist")
 
     def _is_checked(self, record: PodRecord) -> bool:
         """Return True if the pod's node was chosen by a scheduler whose decisions are checked."""
@@ -248,7 +274,8 @@ class Accounting:
         if record.row >= 0:
             row, parts, now_s = self.rows[record.row], record.demand.parts, self.now_s
             row.use.change(parts, -1, now_s, row.capacity)
-            self.use.change(parts, -1, now_s, self._most_used)
+            if not row.gone:
+                self.use.change(parts, -1, now_s, self._most_used)
             row.pods -= 1
 
     def _report_overfull(self, row: NodeRow, record: PodRecord) -> None:
@@ -257,6 +284,11 @@ class Accounting:
             if on_node > capacity:
                 held = f"holds {on_node} of {self.resources[index]}, has {capacity}"
                 self._violated(f"node {row.name} {held}, after pod {record.key}")
+
+    def _note_peaks(self) -> None:
+        """Note the use of all resources since nodes changed, once it has lasted."""
+        self._peak_is_due = False
+        self._note_peak(tuple(enumerate(self.use.amounts)))
 
     def _note_peak(self, parts: tuple[tuple[int, int], ...]) -> None:
         for index, _ in parts:
@@ -289,6 +321,8 @@ class Accounting:
         # As `Timeline.is_due`, without its call for each change.
         if now - timeline.last_s >= timeline.interval_s and self.start_s is not None:
             self._sample(now)
+        if self._peak_is_due:
+            self._note_peaks()
         self.now_s = now
 
     def _sample(self, now: float) -> None:
@@ -321,6 +355,8 @@ class Accounting:
 
     def close(self) -> None:
         """Complete all totals over time, and the samples, up to the last change; call it once, at the end."""
+        if self._peak_is_due:
+            self._note_peaks()
         for row in self.rows:
             row.use.settle(self.now_s)
         self.use.settle(self.now_s)

@@ -244,7 +244,7 @@ def build_report(
     return Report(
         version=__version__,
         parameters={**scenario.parameters, **parameters},
-        notes=list(scenario.notes),
+        notes=[*scenario.notes, *_left_behind(books)],
         ending=outcome.ending.value,
         complete=outcome.ending is not Ending.TIME_LIMIT,
         simulated_s=rounded(books.duration_s),
@@ -272,6 +272,16 @@ def build_report(
         claims=outcome.claims,
         gangs=outcome.gangs,
     )
+
+
+def _left_behind(books: Accounting) -> list[str]:
+    """Return what is to be known of pods whose nodes went, if there were any."""
+    if not books.left_behind:
+        return []
+    pods = "1 pod was on a node" if books.left_behind == 1 else f"{books.left_behind:,} pods were on nodes"
+    return [
+        f"{pods} that went away meanwhile; until they leave, they count as running, and use nothing of other nodes."
+    ]
 
 
 def to_compact_json(report: Report) -> bytes:

@@ -9,14 +9,16 @@ import pytest
 from msgspec.structs import replace
 
 from kscheduler.api.objects import Node, Pod, PodSchedulingGate
-from kscheduler.client.protocol import Client
+from kscheduler.client.protocol import NODES, Client, EventType
 from kscheduler.clock import Clock
 from kscheduler.config.load import default_config, parse_config
 from kscheduler.errors import InternalError
 from kscheduler.quotas.stays import STAY_S
 from kscheduler.scheduler import Options
 from kscheduler.simulator.cluster_client import Latency
+from kscheduler.simulator.object_changes import ObjectChange
 from kscheduler.simulator.real_scheduler import real_scheduler
+from kscheduler.simulator.report import build_report
 from kscheduler.simulator.run import Ending, Outcome, RunSettings, SchedulerFactory, simulate_scenario
 from kscheduler.simulator.scenario import Arrival, Scenario
 from kscheduler.testing import make_pod
@@ -175,6 +177,59 @@ def test_a_node_over_its_capacity_is_a_violation() -> None:
     careless = functools.partial(FirstFit, overcommit=True)
     outcome = simulate([make_node("n0", cpu="1")], [Arrival(0.0, pod("a")), Arrival(2.0, pod("b"))], careless)
     assert outcome.violations == ["at 2 s: node n0 holds 2000 of cpu, has 1000, after pod default/b"]
+
+
+def node_changes(*changes: tuple[float, EventType]) -> Outcome:
+    """Two nodes of four cpu with a pod of three on each; at these times, the first one goes, comes again or changes."""
+    first, second = (make_node(name, cpu="4") for name in ("n0", "n1"))
+    half = replace(first, status=replace(first.status, capacity={"cpu": "2", "pods": "110"}))
+    arrivals = [Arrival(0.0, pod(name, "3"), runs_s=100.0) for name in ("a", "b")]
+    played = [ObjectChange(at_s, NODES, kind, half if kind is EventType.MODIFIED else first) for at_s, kind in changes]
+    scenario = Scenario([first, second], arrivals, changes=played)
+    return simulate_scenario(scenario, real_scheduler(default_config(), Options()), RunSettings())
+
+
+def test_a_pod_whose_node_went_uses_nothing_of_the_others() -> None:
+    outcome = node_changes((60.0, EventType.DELETED))
+    report = build_report(Scenario(), outcome, {})
+    cpu = report.resources[0]
+    assert (cpu.name, cpu.peak) == ("cpu", 0.75)
+    assert cpu.average == pytest.approx(0.75, abs=0.001)
+    assert lives(outcome)["a"][1] == pytest.approx(100.0, abs=0.1)
+    assert [note.partition(";")[0] for note in report.notes] == ["1 pod was on a node that went away meanwhile"]
+
+
+def test_a_node_that_comes_again_has_the_pods_that_it_had() -> None:
+    outcome = node_changes((20.0, EventType.DELETED), (60.0, EventType.ADDED))
+    books = outcome.accounting
+    cpu = books.resources.index("cpu")
+    assert [row.name for row in books.rows] == ["n0", "n1"]
+    assert books.use.integrals[cpu] / books.capacity_integral[cpu] == pytest.approx(0.75, abs=0.001)
+    assert books.use.amounts[cpu] == 0
+
+
+def test_the_peak_is_that_of_smaller_nodes_too() -> None:
+    report = build_report(Scenario(), node_changes((60.0, EventType.MODIFIED)), {})
+    assert report.resources[0].peak == 1.0
+    assert report.violations == []
+
+
+def test_a_pod_that_is_being_bound_when_its_node_goes_is_no_violation() -> None:
+    node = make_node("n0", cpu="4")
+    changes = [ObjectChange(1.0, NODES, EventType.DELETED, node)]
+    scenario = Scenario([node], [Arrival(0.0, pod("a"))], changes=changes)
+    settings = RunSettings(latency=Latency(bind_s=4.0))
+    outcome = simulate_scenario(scenario, FirstFit, settings)
+    assert outcome.cluster.pods["default/a"].spec.node_name == "n0"
+    assert outcome.violations == []
+
+
+def test_a_pod_that_is_bound_to_a_node_that_went_long_ago_is_a_violation() -> None:
+    node = make_node("n0", cpu="4")
+    changes = [ObjectChange(1.0, NODES, EventType.DELETED, node)]
+    scenario = Scenario([node], [Arrival(60.0, pod("late"))], changes=changes)
+    outcome = simulate_scenario(scenario, FirstFit, RunSettings())
+    assert outcome.violations == ["at 60 s: pod default/late was bound to n0, which does not exist"]
 
 
 def test_a_pod_left_without_a_reason_is_a_violation() -> None:
