@@ -19,6 +19,9 @@ SHOWN_HEADER = 200  # characters of a wrong header
 
 NumberT = TypeVar("NumberT", int, float)
 
+# Three thousand years; simulating much more would not end. Unix times in milliseconds are above this since 1973.
+LATEST_S = 1e11
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -45,8 +48,11 @@ class Row:
         return self._number(column, int, "a whole number of zero or more")
 
     def seconds(self, column: str) -> float:
-        """Return the value in a column as a float. Raises ConfigError unless it is a number of zero or more."""
-        return self._number(column, float, "seconds, a number of zero or more")
+        """Return the value in a column as a float. Raises ConfigError unless it is a number from zero to LATEST_S."""
+        value = self._number(column, float, "seconds, a number of zero or more")
+        if value > LATEST_S:
+            raise self.wrong(column, f"seconds, at most {LATEST_S:g}; milliseconds have to be divided by 1000")
+        return value
 
     def _number(self, column: str, parse: Callable[[str], NumberT], expected: str) -> NumberT:
         try:

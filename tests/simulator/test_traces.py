@@ -101,6 +101,11 @@ def test_what_is_wrong_with_nodes_is_named_by_line_column_and_value(tmp_path: Pa
         ("p,1,1,2,500,,,,0,1,", ':2: column gpu_milli: expected 1000: only a pod with one GPU may share it, got "500"'),
         ("p,1,1,0,0,,,,,1,", ':2: column creation_time: expected seconds, a number of zero or more, got ""'),
         ("p,1,1,0,0,,,,-5,1,", ':2: column creation_time: expected seconds, a number of zero or more, got "-5"'),
+        (
+            "p,1,1,0,0,,,,1700000000000,1700000060000,",
+            ":2: column creation_time: expected seconds, at most 1e+11; milliseconds have to be divided by 1000, "
+            'got "1700000000000"',
+        ),
         ("p,1,1,0,0,,,,9,1,", ':2: column deletion_time: expected at least creation_time, 9, got "1"'),
         ("p,1,1,0,0,,,,0,nan,", ':2: column deletion_time: expected seconds, a number of zero or more, got "nan"'),
     ],
