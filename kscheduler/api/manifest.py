@@ -1,4 +1,4 @@
-"""Reads pods, nodes, storage, devices with their claims, pod groups and policies from files, as kubectl prints them.
+"""Reads pods, nodes, storage, devices with their claims, pod groups and others from files, as kubectl prints them.
 
 The file may be YAML (any number of documents) or JSON, with or without lists, such as the output of `kubectl get
 nodes,pods -A -o json`. Objects of other kinds are counted and left out. Everything but a policy's spec is checked, and
@@ -24,7 +24,19 @@ from kscheduler.api.devices import (
     ResourceSlice,
 )
 from kscheduler.api.elastic_quotas import ElasticQuota
-from kscheduler.api.objects import MetricPolicyObject, Node, Pod, PolicyObject, TASPolicyObject
+from kscheduler.api.objects import (
+    APIObject,
+    MetricPolicyObject,
+    Namespace,
+    Node,
+    Pod,
+    PodDisruptionBudget,
+    PolicyObject,
+    ReplicationController,
+    Service,
+    TASPolicyObject,
+    Workload,
+)
 from kscheduler.api.pod_groups import (
     COSCHEDULING_GROUP,
     KUBERNETES_GROUP,
@@ -73,6 +85,12 @@ _KINDS: dict[tuple[str, str], _Kind] = {
     ("storage.k8s.io/v1", "CSINode"): _Kind("storage", CSINode, check_storage),
     ("storage.k8s.io/v1", "CSIStorageCapacity"): _Kind("storage", CSIStorageCapacity, check_storage),
     ("storage.k8s.io/v1", "VolumeAttachment"): _Kind("storage", VolumeAttachment, check_storage),
+    ("v1", "Namespace"): _Kind("groups", Namespace),
+    ("v1", "Service"): _Kind("groups", Service),
+    ("v1", "ReplicationController"): _Kind("groups", ReplicationController),
+    ("apps/v1", "ReplicaSet"): _Kind("groups", Workload),
+    ("apps/v1", "StatefulSet"): _Kind("groups", Workload),
+    ("policy/v1", "PodDisruptionBudget"): _Kind("groups", PodDisruptionBudget),
     ("resource.k8s.io/v1", "DeviceClass"): _Kind("devices", DeviceClass),
     ("resource.k8s.io/v1", "DeviceTaintRule"): _Kind("devices", DeviceTaintRule),
     ("resource.k8s.io/v1", "ResourceSlice"): _Kind("devices", ResourceSlice),
@@ -102,6 +120,7 @@ class Manifests:
     quotas: tuple[ElasticQuota, ...] = ()  # in the order of the file; their amounts are not read here
     pod_groups: tuple[AnyPodGroup, ...] = ()  # in the order of the file
     queues: tuple[ShareQueueObject, ...] = ()  # in the order of the file
+    groups: tuple[tuple[str, APIObject], ...] = ()  # (kind, what says which pods belong together), in that order, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +140,9 @@ def load_manifests(path: str | Path) -> Manifests:
         if kind is None:
             others[found.kind] += 1
         else:
-            items[kind.field].append(_read(found, kind.struct, kind.check))
+            item = _read(found, kind.struct, kind.check)
+            # A Workload does not tell of which kind it is.
+            items[kind.field].append((found.kind, item) if kind.field == "groups" else item)
     return Manifests(
         tuple(items["pods"]),
         tuple(items["nodes"]),
@@ -132,6 +153,7 @@ def load_manifests(path: str | Path) -> Manifests:
         tuple(items["quotas"]),
         tuple(items["pod_groups"]),
         tuple(items["queues"]),
+        tuple(items["groups"]),
     )
 
 

@@ -2,8 +2,9 @@
 
 The workload file gives what the flags leave open, and defaults give the rest. Pods of a manifest that have a node
 exist from the start; the others arrive as `--arrival` says, in the order of the file. A trace has its own times.
-Storage, devices and claims for them, pod groups, policies over live metrics, and quotas may be in the manifests of
-nodes or of pods; they exist from the start.
+Storage, devices and claims for them, pod groups, policies over live metrics, quotas, and what says which pods belong
+together (Namespaces, Services, ReplicaSets, disruption budgets) may be in the manifests of nodes or of pods; they exist
+from the start.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from kscheduler.api.defaults import DEFAULT_NAMESPACE
 from kscheduler.api.devices import DeviceObject
 from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.manifest import Manifests, load_manifests
-from kscheduler.api.objects import MetricPolicyObject, Node, Pod, PolicyObject
+from kscheduler.api.objects import APIObject, MetricPolicyObject, Node, Pod, PodDisruptionBudget, PolicyObject
 from kscheduler.api.pod_groups import AnyPodGroup
 from kscheduler.api.share_queues import ShareQueueObject
 from kscheduler.api.storage import StorageObject
@@ -48,7 +49,7 @@ from kscheduler.simulator.workload_file import read_workload
 from kscheduler.telemetry.policy_book import read_policy
 from kscheduler.telemetry.tas_policies import translate
 
-NamedObject = StorageObject | DeviceObject | PolicyObject | ElasticQuota | ShareQueueObject | AnyPodGroup
+NamedObject = StorageObject | DeviceObject | PolicyObject | ElasticQuota | ShareQueueObject | AnyPodGroup | APIObject
 NamedT = TypeVar("NamedT", bound=NamedObject)
 
 MAX_NODES = 1_000_000  # that are generated; each takes 2.5 KB of memory
@@ -91,6 +92,7 @@ def with_nodes(recorded: Scenario, arguments: SimulateArguments) -> Scenario:
         quotas=nodes.quotas,
         pod_groups=nodes.pod_groups,
         queues=nodes.queues,
+        groups=nodes.groups,
         parameters=nodes.parameters | recorded.parameters,
         notes=nodes.notes + recorded.notes,
     )
@@ -109,6 +111,7 @@ def build_scenario(arguments: SimulateArguments, sources: Sources | None = None)
     quotas = _united(nodes.quotas, pods.quotas)
     pod_groups = _united(nodes.pod_groups, pods.pod_groups)
     queues = _united(nodes.queues, pods.queues)
+    groups = _united_groups(nodes.groups, pods.groups)
     _check_policies(policies)
     _check_quotas(quotas)
     _check_queues(queues)
@@ -125,13 +128,15 @@ def build_scenario(arguments: SimulateArguments, sources: Sources | None = None)
         parameters["queues"] = f"{len(queues):,}"
     if pod_groups:
         parameters["pod groups"] = f"{len(pod_groups):,}"
+    if groups:
+        parameters["other objects"] = _counted_kinds(kind for kind, _ in groups)
     if arguments.workload is not None:
         parameters["workload"] = os.path.basename(arguments.workload)
     return Scenario(
         nodes.nodes,
         pods.arrivals,
         {**parameters, "seed": str(spec.seed)},
-        list(dict.fromkeys(nodes.notes + pods.notes)),
+        [*dict.fromkeys(nodes.notes + pods.notes), *_notes_on_groups(groups)],
         storage,
         spec.metrics,
         policies,
@@ -139,6 +144,7 @@ def build_scenario(arguments: SimulateArguments, sources: Sources | None = None)
         quotas,
         pod_groups,
         queues,
+        groups=groups,
     )
 
 
@@ -176,13 +182,14 @@ def _nodes(arguments: SimulateArguments, spec: WorkloadSpec, sources: Sources) -
         manifests = sources.manifests(source)
         part = Scenario(
             list(manifests.nodes),
-            notes=_skipped(source, manifests, "pods", len(manifests.pods)),
+            notes=_skipped(source, manifests, "pods", 0 if arguments.pods == source else len(manifests.pods)),
             storage=list(manifests.storage),
             policies=list(manifests.policies),
             devices=list(manifests.devices),
             quotas=list(manifests.quotas),
             pod_groups=list(manifests.pod_groups),
             queues=list(manifests.queues),
+            groups=list(manifests.groups),
         )
     if not part.nodes:
         raise ConfigError(f"--nodes: {source}: expected nodes, found none")
@@ -203,7 +210,7 @@ def _pods(arguments: SimulateArguments, spec: WorkloadSpec, sources: Sources) ->
     assert source is not None
     if _is_csv(source):
         return _traced(arguments, source, sources)
-    return _listed(source, spec, sources, arguments.max_pods)
+    return _listed(source, spec, sources, arguments)
 
 
 def _traced(arguments: SimulateArguments, source: str, sources: Sources) -> Scenario:
@@ -227,9 +234,9 @@ def _gpu_note(amounts: Iterable[Collection[str] | None], gpu_resource: str) -> l
     return [GPU_NOTE] if any(gpu_resource in (each or ()) for each in amounts) else []
 
 
-def _listed(source: str, spec: WorkloadSpec, sources: Sources, most: int) -> Scenario:
+def _listed(source: str, spec: WorkloadSpec, sources: Sources, arguments: SimulateArguments) -> Scenario:
     manifests = sources.manifests(source)
-    check_pods(source, len(manifests.pods), most)
+    check_pods(source, len(manifests.pods), arguments.max_pods)
     arrivals = _arriving(manifests.pods, spec.pods, spec.seed)
     return Scenario(
         arrivals=arrivals,
@@ -239,12 +246,13 @@ def _listed(source: str, spec: WorkloadSpec, sources: Sources, most: int) -> Sce
             "duration": spec.pods.duration.text,
         },
         queues=list(manifests.queues),
-        notes=_skipped(source, manifests, "nodes", len(manifests.nodes)),
+        notes=_skipped(source, manifests, "nodes", 0 if arguments.nodes == source else len(manifests.nodes)),
         storage=list(manifests.storage),
         policies=list(manifests.policies),
         devices=list(manifests.devices),
         quotas=list(manifests.quotas),
         pod_groups=list(manifests.pod_groups),
+        groups=list(manifests.groups),
     )
 
 
@@ -280,8 +288,27 @@ def _united(*parts: Iterable[NamedT]) -> list[NamedT]:
     return list(found.values())
 
 
+def _united_groups(*parts: Iterable[tuple[str, APIObject]]) -> list[tuple[str, APIObject]]:
+    """Merge lists of (kind, object) as `_united`; some kinds have one type."""
+    by_kind: dict[str, list[list[APIObject]]] = {}
+    for number, part in enumerate(parts):
+        for kind, item in part:
+            by_kind.setdefault(kind, [[] for _ in parts])[number].append(item)
+    return [(kind, item) for kind, lists in by_kind.items() for item in _united(*lists)]
+
+
+def _notes_on_groups(groups: Iterable[tuple[str, APIObject]]) -> list[str]:
+    if not any(isinstance(item, PodDisruptionBudget) for _, item in groups):
+        return []
+    return ["PodDisruptionBudgets allow as many disruptions as they did when they were listed, all the time."]
+
+
 def _counted(items: Iterable[StorageObject | DeviceObject | PolicyObject | ElasticQuota]) -> str:
-    counts = Counter(_kind(item) for item in items)
+    return _counted_kinds(_kind(item) for item in items)
+
+
+def _counted_kinds(kinds: Iterable[str]) -> str:
+    counts = Counter(kinds)
     return ", ".join(f"{count:,} {kind}" for kind, count in sorted(counts.items()))
 
 

@@ -59,7 +59,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Run the scheduler on a cluster in memory, in virtual time, and report what it did. "
         "Nodes and pods are generated, read from CSV traces, or read from Kubernetes YAML or JSON lists; volumes, "
         "claims, storage classes, what drivers say of their nodes, devices with their classes, claims and templates, "
-        "and objects MetricPolicy, TASPolicy, ElasticQuota and Queue are read from these lists too."
+        "Namespaces, Services, controllers of pods, PodDisruptionBudgets, and objects MetricPolicy, TASPolicy, "
+        "ElasticQuota and Queue are read from these lists too."
     )
     add_input_arguments(parser.add_argument_group("nodes and pods"))
     scheduler = parser.add_argument_group("scheduler")

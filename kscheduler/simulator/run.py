@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypeVar
 from kscheduler.api.grace_period import grace_s
 from kscheduler.api.objects import Pod, PodCondition
 from kscheduler.client.concurrency import cancel_and_wait
-from kscheduler.client.protocol import PODS, Client
+from kscheduler.client.protocol import GROUPS, PODS, Client
 from kscheduler.clock import Clock
 from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.errors import InternalError
@@ -57,6 +57,8 @@ FORGOTTEN_S = 900.0
 SHORT_HISTORY = 1_000
 QUIET_WATCH_S = 3600.0  # interval of bookmarks; long, so that months without changes cost nothing
 SETTLE_S = 10.0  # time after the last placement for Events and conditions that are still being written
+
+_GROUP_KINDS = {resource.kind: resource for resource in GROUPS}
 
 
 class Ending(enum.Enum):
@@ -217,6 +219,8 @@ class _Simulation:
     def _create_objects(self) -> LoadHistory | None:
         """Create all objects that exist from the start. Returns what records the load, if anything declares any."""
         cluster, scenario = self._cluster, self._scenario
+        for kind, group in scenario.groups:
+            cluster.create_object(group, _GROUP_KINDS[kind])
         for item in in_order_of_use([*scenario.storage, *scenario.devices]):
             cluster.create_object(item)
         for other in (*scenario.policies, *scenario.quotas, *scenario.queues, *scenario.pod_groups):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from kscheduler.api.devices import DeviceObject
 from kscheduler.api.elastic_quotas import ElasticQuota
-from kscheduler.api.objects import Node, Pod, PolicyObject
+from kscheduler.api.objects import APIObject, Node, Pod, PolicyObject
 from kscheduler.api.pod_groups import AnyPodGroup
 from kscheduler.api.share_queues import ShareQueueObject
 from kscheduler.api.storage import StorageObject
@@ -38,3 +38,4 @@ class Scenario:
     pod_groups: list[AnyPodGroup] = field(default_factory=list)
     queues: list[ShareQueueObject] = field(default_factory=list)
     changes: list[ObjectChange] = field(default_factory=list)  # by time; at 0: before the scheduler starts
+    groups: list[tuple[str, APIObject]] = field(default_factory=list)  # (kind, Namespace, Service, budget and the like)

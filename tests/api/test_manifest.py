@@ -37,16 +37,26 @@ def load(tmp_path: Path) -> Load:
 
 
 def test_a_list_of_several_kinds_is_read_as_json(load: Load) -> None:
-    document = {"apiVersion": "v1", "kind": "List", "items": [POD, NODE, SERVICE, SERVICE], "metadata": {}}
+    other = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}}
+    document = {"apiVersion": "v1", "kind": "List", "items": [POD, NODE, SERVICE, other, other], "metadata": {}}
     found = load(msgspec.json.encode(document))
     assert [pod.key for pod in found.pods] == ["shop/p"]
     assert [node.key for node in found.nodes] == ["n1"]
-    assert found.others_skipped == {"Service": 2}
+    assert [(kind, item.metadata.name) for kind, item in found.groups] == [("Service", "s")]
+    assert found.others_skipped == {"Secret": 2}
 
 
 def test_the_same_list_is_read_as_yaml(load: Load) -> None:
     document = {"apiVersion": "v1", "kind": "List", "items": [POD, NODE, SERVICE]}
     assert load(msgspec.yaml.encode(document)) == load(msgspec.json.encode(document))
+
+
+def test_kinds_of_one_struct_are_told_apart(load: Load) -> None:
+    items = [
+        {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "a"}} for kind in ("ReplicaSet", "StatefulSet")
+    ]
+    found = load(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert [kind for kind, _ in found.groups] == ["ReplicaSet", "StatefulSet"]
 
 
 def test_items_of_a_typed_list_need_no_kind(load: Load) -> None:

@@ -399,6 +399,65 @@ profiles:
 """
 
 
+BUDGET = """
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Node
+  metadata: {name: n0, labels: {kubernetes.io/hostname: n0}}
+  status: {allocatable: {cpu: 2, memory: 8Gi, pods: 20}}
+- {apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {team: shop}}}
+- apiVersion: policy/v1
+  kind: PodDisruptionBudget
+  metadata: {name: web, namespace: shop}
+  spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
+  status: {disruptionsAllowed: 0}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: web, namespace: shop, labels: {app: web}}
+  spec: {nodeName: n0, priority: 0, containers: [{name: c, resources: {requests: {cpu: 1}}}]}
+  status: {startTime: "2026-01-02T00:00:00Z"}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: older, namespace: shop}
+  spec: {nodeName: n0, priority: 0, containers: [{name: c, resources: {requests: {cpu: 1}}}]}
+  status: {startTime: "2026-01-01T00:00:00Z"}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: high, namespace: front}
+  spec: {priority: 10, containers: [{name: c, resources: {requests: {cpu: 1}}}]}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: near-web, namespace: front}
+  spec:
+    containers: [{name: c}]
+    affinity:
+      podAffinity:
+        requiredDuringSchedulingIgnoredDuringExecution:
+        - topologyKey: kubernetes.io/hostname
+          labelSelector: {matchLabels: {app: web}}
+          namespaceSelector: {matchLabels: {team: shop}}
+"""
+
+
+def test_budgets_and_namespaces_in_a_list_are_there(tmp_path: Path) -> None:
+    """Of equal pods the younger would be evicted, if a budget did not keep it."""
+    path = write(tmp_path, "all.yaml", BUDGET)
+    scenario = build_scenario(arguments("--nodes", path, "--pods", path))
+    assert scenario.parameters["other objects"] == "1 Namespace, 1 PodDisruptionBudget"
+    assert [note.split(" ")[0] for note in scenario.notes] == ["PodDisruptionBudgets"]
+    outcome = simulate_scenario(scenario, real_scheduler(default_config(), Options()), RunSettings())
+    assert {key: pod.spec.node_name for key, pod in outcome.cluster.pods.items()} == {
+        "shop/web": "n0",
+        "front/high": "n0",
+        "front/near-web": "n0",
+    }
+    other = write(tmp_path, "other.yaml", BUDGET.replace("team: shop}}", "team: store}}", 1))
+    with pytest.raises(ConfigError, match='Namespace "shop": the name is used twice'):
+        build_scenario(arguments("--nodes", path, "--pods", other))
+
+
 def queue_pods(queue: str, count: int) -> str:
     return "".join(
         f"- {{apiVersion: v1, kind: Pod, metadata: {{name: {queue}-{number}, "
