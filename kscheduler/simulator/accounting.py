@@ -8,6 +8,7 @@ otherwise. Amounts are integers, so sums are exact.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 
@@ -24,7 +25,7 @@ from kscheduler.simulator.timeline import Sample, Timeline
 
 MAX_VIOLATIONS = 100  # kept in full; more are only counted
 MAX_SPECS = 4096  # whose demands are known at once
-# A binding may be under way for so long when its node goes.
+# A binding may be under way for so long when its node goes, or becomes smaller.
 UNDER_WAY_S = 30.0
 # A new busiest moment must be this much busier than the last one.
 BUSIER = 1.02
@@ -71,7 +72,7 @@ class NodeRow:
     pods: int = 0
     ever_used: bool = False
     gone: bool = False
-    changed_s: float = 0.0  # when its capacity last changed
+    shrank_s: float = -math.inf  # when its capacity last became smaller
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +155,10 @@ class Accounting:
         self._most_used = [0] * len(self.resources)
         for index, name in enumerate(self.resources):
             amount = amounts.get(name, 0)
-            if amount != row.capacity[index]:
-                self.capacity[index] += amount - row.capacity[index]
-                row.capacity[index] = amount
-                row.changed_s = self.now_s
+            if amount < row.capacity[index]:
+                row.shrank_s = self.now_s
+            self.capacity[index] += amount - row.capacity[index]
+            row.capacity[index] = amount
         self._peak_is_due = True
 
     def _resource(self, name: str) -> int:
@@ -243,11 +244,12 @@ class Accounting:
         is_overfull = row.use.change(parts, 1, now_s, row.capacity)
         row.pods += 1
         row.ever_used = True
+        is_judged = now_s - row.shrank_s > UNDER_WAY_S
         if row.gone:
-            if now_s - row.changed_s > UNDER_WAY_S:
+            if is_judged:
                 self._report_missing(row.name, record)
             return
-        if is_overfull and self._is_checked(record):
+        if is_overfull and is_judged and self._is_checked(record):
             self._report_overfull(row, record)
         if self.use.change(parts, 1, now_s, self._most_used):
             self._note_peak(parts)
