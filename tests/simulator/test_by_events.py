@@ -28,6 +28,7 @@ from kscheduler.simulator.workload_file import read_workload
 from perf.real_load.runs import CONFIGURATIONS, HERE, WORKLOAD, Configuration
 from perf.workloads.suite import Plan
 from tests.simulator import trace_files
+from tests.simulator.changing_clusters import scenario
 from tests.simulator.reports import namespace
 from tests.simulator.suite_scenarios import SuiteScenario, small_plans
 
@@ -86,6 +87,11 @@ def test_the_workloads_of_the_suite_end_alike_by_events_and_by_tasks(plan: Plan)
 def test_preemption_ends_alike_by_events_and_by_tasks(latency: Latency) -> None:
     ended = compare(lambda: SuiteScenario(SUITE["PreemptionBasic"]).build(), latency, default_config())
     assert ended.events["Preempted"] > 0
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_clusters_whose_nodes_go_and_come_end_alike_by_events_and_by_tasks(seed: int) -> None:
+    compare(lambda: scenario(seed), list(LATENCIES.values())[seed % 3], default_config())
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=lambda each: each.name)
