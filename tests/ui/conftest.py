@@ -20,7 +20,7 @@ from kscheduler.simulator.report import to_compact_json
 from kscheduler.testing.controlplane.patience import CEILING_S
 from kscheduler.ui.page_file import to_html
 from tests.support.skips import package, program
-from tests.ui.reports import busy, comparison, large, loaded, what_if, with_decisions, write_record
+from tests.ui.reports import busy, comparison, large, loaded, nodeless, what_if, with_decisions, write_record
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -58,7 +58,7 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Files for `kscheduler ui`: two reports, one of an earlier version, a comparison, a what-if, and a record."""
+    """Files for `kscheduler ui`: reports, one of an earlier version, a comparison, a what-if, and a record."""
     folder = tmp_path_factory.mktemp("files")
     first, second = msgspec.to_builtins(busy()), msgspec.to_builtins(busy())
     second["placements"]["node"][0] = 4
@@ -66,6 +66,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     old = {name: value for name, value in first.items() if name not in newer}
     for name, report in {"a": first, "b": second, "old": old}.items():
         (folder / f"{name}.json").write_bytes(msgspec.json.encode(report))
+    (folder / "nodeless.json").write_bytes(msgspec.json.encode(nodeless()))
     (folder / "compared.json").write_bytes(msgspec.json.encode(comparison()))
     (folder / "what-if.json").write_bytes(msgspec.json.encode(what_if()))
     write_record(folder / "c.zst")

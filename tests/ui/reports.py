@@ -81,6 +81,11 @@ CLAIMS: dict[str, Any] = {  # of a pending pod, as `kscheduler explain --output 
 ZONE = "topology.kubernetes.io/zone"
 
 
+def nodeless() -> Report:
+    """Three pods, and no node for them."""
+    return report_of(Scenario(arrivals=[Arrival(0.0, pod(f"p{number}")) for number in range(3)]))
+
+
 def busy() -> Report:
     """Return the report of a run with pending, preempted and finished pods on nodes with hostile names."""
     names = [*HOSTILE, "n0", "n1", "n2"]

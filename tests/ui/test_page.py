@@ -49,6 +49,19 @@ def opened(page: Page, address: str, fragment: str = "") -> None:
     page.wait_for_selector("main[data-view]")
 
 
+def test_a_run_of_no_time_has_no_charts_over_it(page: Page, files: dict[str, str], tmp_path: Path) -> None:
+    """Three pods and no node: nobody was bound, so there is no time to show for it."""
+    path = tmp_path / "nodeless.html"
+    path.write_bytes(to_html(Path(files["nodeless"]).read_bytes()))
+    opened(page, path.as_uri())
+    shown = page.locator("main").inner_text()
+    assert shown.count("There is nothing to show.") == 4
+    assert "no pod was bound" in shown
+    assert page.locator("main canvas").count() == 0
+    priority = page.locator("table", has_text="Without a node").locator("tbody tr").inner_text()
+    assert priority.split() == ["0", "3", "0", "3", "–", "–"]
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1300, 400])
 @pytest.mark.parametrize("name", list(OTHER_VIEWS))

@@ -17,7 +17,7 @@ export function removeCharts() {
 // points: "filled" or "hollow" ones and no line. counted: what x counts, where it is no time; within: [low, high] of the y axis, which logY makes logarithmic.
 export function chart(x, series, options) {
   const holder = el("div", { className: "chart", role: "img", "aria-label": options.label });
-  if (!x.length) {
+  if (!x.length || options.total === 0) {
     holder.append(el("p", { className: "fine" }, "There is nothing to show."));
     return holder;
   }

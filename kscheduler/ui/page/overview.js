@@ -64,7 +64,8 @@ function summary(report) {
   const found = [
     tile("Pods placed", whole(pods.placed), `${percent(asked ? pods.placed / asked : 1, 2)} of ${whole(asked)}`),
     tile("Without a node", whole(missing), `${whole(pods.unplaced)} waiting, ${whole(pods.left_unplaced)} left early`, missing > 0),
-    tile("Created to bound", seconds(latency.p50_s), `median; p99 ${seconds(latency.p99_s)}, max ${seconds(latency.max_s)}`),
+    latency.count ? tile("Created to bound", seconds(latency.p50_s), `median; p99 ${seconds(latency.p99_s)}, max ${seconds(latency.max_s)}`)
+      : tile("Created to bound", "–", "no pod was bound"),
     ...report.resources.filter((one) => one.name !== "pods").slice(0, 3).map((each) =>
       tile(`${each.name} requested`, percent(each.peak), `at most; ${percent(each.average)} on average`)),
   ];
@@ -121,7 +122,7 @@ function priorityTable(priorities) {
   const number = "number";
   const columns = [["Priority", number], ["Pods", number], ["Placed", number], ["Without a node", number], ["p50", number], ["p99", number]];
   return plainTable("Pods by priority", columns, priorities.map((each) => [whole(each.priority), whole(each.pods), whole(each.placed),
-    whole(each.unplaced + each.left_unplaced), seconds(each.p50_s), seconds(each.p99_s)]));
+    whole(each.unplaced + each.left_unplaced), ...[each.p50_s, each.p99_s].map((wait) => (each.placed ? seconds(wait) : "–"))]));
 }
 
 function realLoad(report, settings) {
