@@ -10,6 +10,9 @@ future. Errors are OSError, asyncio.TimeoutError or BadAnswer; the transport abo
 
 A few connections are kept open even if nothing is requested for long: a new one costs the apiserver several
 milliseconds of handshake, and a burst of pods would have to wait for all of these handshakes at once.
+
+What cuts off one connection without a sign, such as a firewall that forgets them, often cuts off others of its age. So
+when a request gets no answer, connections that were idle all the while have to answer a ping before they carry another.
 """
 
 from __future__ import annotations
@@ -61,7 +64,7 @@ class Carrier(msgspec.Struct, eq=False):
         """Exclude the request's connection from reuse: its server may hang, and a new one may lead to another."""
         self.is_distrusted = True
         if self.connection is not None:
-            self.connection.is_trusted = False
+            self.connection.distrust()
 
     def abandon(self) -> None:
         """Close the request's connection, because the answer is not needed any more."""
@@ -146,6 +149,23 @@ class ConnectionPool:
     async def connect(self) -> Connection:
         """Return a new connection, the caller's until the answer to an exchange on it."""
         return await open_connection(self._endpoint, lambda: Connection(self, self._all), self._connect_timeout_s)
+
+    def suspect(self, since_s: float) -> None:
+        """Ping the idle connections that were not used since then. They carry no request before they answer.
+
+        For when a request that was sent then gets no answer: else each other connection that is cut off, too, would be
+        found by a request that waits for its answer in vain.
+        """
+        silent = [connection for connection in self.idle if connection.last_used <= since_s]
+        if not silent:
+            return
+        self.idle = [connection for connection in self.idle if connection.last_used > since_s]
+        request = self._ping()
+        for number, connection in enumerate(reversed(silent)):
+            if request and number < self._warm and connection.is_open:
+                connection.send(request, WARM_TIMEOUT_S, _Ping())
+            else:
+                connection.abort()
 
     def note_answered(self) -> None:
         """Learn from the first answer on a connection how many are used at once, and keep so many of them warm."""
@@ -243,7 +263,7 @@ class Connection(asyncio.BufferedProtocol):
         self._joint: JointReading | None = None  # of their answers; None before there were any
         self._alarm = Alarm(self.loop, self._timed_out)
         self._is_new = True  # no exchange was answered yet
-        self.last_used = self.loop.time()
+        self.last_used = self.asked_s = self.loop.time()  # when it was answered last, and asked
         self.is_trusted = True  # to carry another request after this one
 
     @property
@@ -277,7 +297,8 @@ class Connection(asyncio.BufferedProtocol):
             self.loop.call_soon(self._fail, ConnectionResetError("the connection was closed"))
             return
         alarm = self._alarm
-        alarm.at_s = at_s = self.loop.time() + timeout_s
+        self.asked_s = now = self.loop.time()
+        alarm.at_s = at_s = now + timeout_s
         if at_s < alarm.due_s:
             alarm.arm()
         transport.write(request)
@@ -302,6 +323,11 @@ class Connection(asyncio.BufferedProtocol):
                 self._joint = JointReading(self.loop, self.transport)
             self._joint.begin(len(exchanges) * shortest)
 
+    def distrust(self) -> None:
+        """Carry nothing after the request that is overdue, and suspect those that were idle all the while."""
+        self.is_trusted = False
+        self._pool.suspect(self.asked_s)
+
     def abandon(self) -> None:
         """Close the connection without reporting the outcome of its request."""
         self._exchange = None
@@ -320,6 +346,7 @@ class Connection(asyncio.BufferedProtocol):
         behind, self._behind = self._behind, deque()
         self.abort()
         if exchange is not None:
+            self._pool.suspect(self.asked_s)  # first: what comes of the error may use another connection at once
             exchange.ended(error)
         for exchange in behind:  # each by itself: a bug in what comes of one is not to keep others from their outcome
             self.loop.call_soon(exchange.ended, error)
@@ -438,6 +465,14 @@ class Connection(asyncio.BufferedProtocol):
             self._fail(error or ConnectionResetError(f"the server hung up {cause} its answer"))
         else:
             self._answered(exchange, answer)
+
+
+class _Ping(Exchange):
+    """A request on a connection that is suspected. If it is answered, the connection is idle again; else it closes."""
+
+    def succeeded(self, status: int, received_bytes: int) -> None: ...
+
+    def ended(self, outcome: Answer | Exception) -> None: ...
 
 
 class _Awaited(Exchange, kw_only=True):

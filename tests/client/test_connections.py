@@ -15,7 +15,7 @@ from kscheduler.client import joint_reading
 from kscheduler.client.connections import MOST_WARM, Connection, ConnectionPool, Exchange, open_connection
 from kscheduler.client.credentials import Endpoint
 from kscheduler.client.http_answer import Answer, AnswerReader, BadAnswer
-from kscheduler.testing.controlplane.patience import ended
+from kscheduler.testing.controlplane.patience import ended, until
 from tests.client.scripted_server import Script, Server
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -671,6 +671,132 @@ def test_no_ping_is_sent_while_there_is_none(run: Run) -> None:
             await pool.warm_up()
             await burst(pool, 2)
             assert server.connections == len(pool._all) == 2
+
+    run(main())
+
+
+# --- suspected --------------------------------------------------------------------------------------------------
+
+
+class Deafened:
+    """A server that answers on a connection until `deafen` is called with it open. It notes the verbs of requests."""
+
+    def __init__(self, *, hangs_up: bool = False) -> None:
+        self.asked: list[bytes] = []
+        self.deaf: set[int] = set()
+        self.server = Server(self._answer)
+        self._hangs_up = hangs_up
+
+    def deafen(self) -> None:
+        self.deaf = set(range(1, self.server.connections + 1))
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        number = self.server.connections
+        while True:
+            verb = (await reader.readuntil(b"\r\n\r\n")).split()[0]
+            self.asked.append(verb)
+            if number not in self.deaf:
+                writer.write(OK)
+            elif self._hangs_up:
+                return
+
+
+async def overdue(pool: ConnectionPool) -> Noting:
+    """A request on an idle connection that has waited for its answer for longer than usual."""
+    connection = pool.take_idle()
+    assert connection is not None
+    request = Noting()
+    connection.send(REQUEST, 60.0, request)
+    request.distrust()
+    return request
+
+
+def test_after_an_overdue_answer_the_next_request_meets_no_other_connection_that_died_as_well(run: Run) -> None:
+    async def main() -> None:
+        one = Deafened()
+        async with one.server.pool(ping=ping) as pool:
+            await burst(pool, 3)
+            one.deafen()
+            lost = await overdue(pool)
+            assert (await pool.exchange(REQUEST, 5.0)).status == 200
+            assert one.server.connections == 4
+            assert lost.outcomes == []
+
+    run(main())
+
+
+def test_connections_that_answer_when_they_are_suspected_are_used_again(run: Run) -> None:
+    async def main() -> None:
+        one = Deafened()
+        async with one.server.pool(ping=ping) as pool:
+            await burst(pool, 3)
+            await overdue(pool)
+            assert pool.take_idle() is None
+            await until(lambda: len(pool.idle) == 2)
+            await burst(pool, 2)
+            assert one.server.connections == 3
+            assert one.asked.count(b"GET") == 2
+
+    run(main())
+
+
+def test_a_connection_that_was_answered_since_is_not_suspected(run: Run) -> None:
+    async def main() -> None:
+        one = Deafened()
+        async with one.server.pool(ping=ping) as pool:
+            await burst(pool, 2)
+            older, newer = pool.idle
+            newer.last_used = older.last_used + 1.0
+            pool.suspect(older.last_used)
+            assert pool.idle == [newer]
+            await until(lambda: pool.idle == [newer, older])
+            assert one.asked.count(b"GET") == 1
+
+    run(main())
+
+
+def test_when_a_kept_connection_was_lost_the_next_request_meets_no_other_that_was(run: Run) -> None:
+    async def main() -> None:
+        one = Deafened(hangs_up=True)
+        async with one.server.pool(ping=ping) as pool:
+            await burst(pool, 3)
+            one.deafen()
+            with pytest.raises(ConnectionResetError):
+                await pool.exchange(REQUEST, 5.0)
+            assert (await pool.exchange(REQUEST, 5.0)).status == 200
+
+    run(main())
+
+
+def test_a_ping_without_an_answer_makes_all_connections_of_its_age_suspected(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kscheduler.client.connections.WARM_TIMEOUT_S", 0.01)
+
+    async def main() -> None:
+        one = Deafened()
+        async with one.server.pool(ping=ping, warm_age_s=0.0) as pool:
+            await burst(pool, 3)
+            one.deafen()
+            with pytest.raises(TimeoutError):
+                await pool.warm_up()
+            await until(lambda: not pool._all)
+            assert one.asked.count(b"GET") == 3
+
+    run(main())
+
+
+@pytest.mark.parametrize(("asks", "size"), [(bytes, 3), (ping, MOST_WARM + 5)])
+def test_of_suspected_connections_those_that_cannot_be_asked_and_spares_are_closed(
+    run: Run, asks: Callable[[], bytes], size: int
+) -> None:
+    async def main() -> None:
+        one = Deafened()
+        async with one.server.pool(ping=asks) as pool:
+            await burst(pool, size)
+            await overdue(pool)
+            left = min(size - 1, MOST_WARM) if asks is ping else 0
+            await until(lambda: len(pool._all) == len(pool.idle) == left)  # without the one that was overdue
 
     run(main())
 

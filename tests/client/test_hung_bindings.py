@@ -47,6 +47,9 @@ class Held:
         self.carried = 0  # requests
         self.task: asyncio.Task[Any] | None = None  # that is under way on it
 
+    def distrust(self) -> None:
+        self.is_trusted = False
+
     def abandon(self) -> None:
         if self.task is not None:
             self.task.cancel()
