@@ -17,7 +17,9 @@ from typing import Any, Protocol
 from kscheduler.cache.comparer import compare_nodes, compare_pods, dump_nodes
 from kscheduler.client.concurrency import cancel_and_wait, run_together
 from kscheduler.client.leaderelection import LeaderElector
+from kscheduler.client.protocol import nothing
 from kscheduler.clock import Clock
+from kscheduler.command.start import SIGNALS
 from kscheduler.errors import APIError, InternalError, StoppedAtOnce
 from kscheduler.observability.measurements import Measurements
 from kscheduler.scheduler import Scheduler
@@ -58,12 +60,14 @@ class Replica:
         make_server: Callable[[], Endpoint] | None,
         delay_cache_until_active: bool = False,
         while_listing: WhileListing | None = None,
+        end_at_next_signal: Callable[[], None] = nothing,
     ) -> None:
         """Create a replica; `run` starts it.
 
         `make_server` builds the endpoint and is called once the first lists are requested; None: no endpoint.
         `while_listing` runs concurrently with the first lists; the function passed to it returns True once they are
-        complete.
+        complete. `end_at_next_signal` is called when a replica that was told to stop no longer handles such signals
+        itself, so that the next one ends the process at once.
         """
         self._scheduler = scheduler
         self._clock = clock
@@ -71,6 +75,7 @@ class Replica:
         self._server: Endpoint | None = None
         self._delay_cache = delay_cache_until_active
         self._while_listing = while_listing
+        self._end_at_next_signal = end_at_next_signal
         self._elector: LeaderElector | None = None
         self._active = asyncio.Event()  # this replica may bind
         self._stop = asyncio.Event()  # a signal to stop came
@@ -151,6 +156,8 @@ class Replica:
             if not self._stop.is_set():
                 raise InternalError("a task that runs for ever has ended")
         finally:
+            if self._stop.is_set():
+                self._leave_signals()
             await cancel_and_wait(*tasks.values())
             if self._server is not None:
                 await self._server.stop()
@@ -253,7 +260,7 @@ class Replica:
 
     def _handle_signals(self) -> None:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in SIGNALS:
             loop.add_signal_handler(number, self._told_to_stop)
         loop.add_signal_handler(signal.SIGUSR2, self.dump)
 
@@ -262,9 +269,14 @@ class Replica:
             self._stop.set()
             return
         self._stop_at_once.set()
+        self._leave_signals()  # should even that not end it, a third one does
+
+    def _leave_signals(self) -> None:
+        """Let the next signal to stop end the process at once."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)  # should even that not end it, a third one does
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+        self._end_at_next_signal()
 
     def dump(self) -> None:
         """Log the contents of cache and queue, and how the cache differs from the informers."""

@@ -35,6 +35,7 @@ from kscheduler.command.flags.run_options import RunOptions, apply_run_options
 from kscheduler.command.memory import Collections
 from kscheduler.command.owner_file import write_for_owner
 from kscheduler.command.replica import Endpoint, Replica
+from kscheduler.command.start import SIGNALS, end_at_next_signal
 from kscheduler.config.dump import to_v1, to_yaml
 from kscheduler.config.emulated_version import FLAG
 from kscheduler.config.load import check_config, default_config, load_config
@@ -241,6 +242,7 @@ async def serve(
             make_server=make_server if options.secure_port or routing is not None else None,
             delay_cache_until_active=config.delay_cache_until_active,
             while_listing=collections.while_listing,
+            end_at_next_signal=end_at_next_signal,
         )
         if election.leader_elect:
             settings = ElectionConfig(
@@ -271,10 +273,11 @@ async def serve(
 async def until_signal(work: Coroutine[Any, Any, T]) -> T | None:
     """Return the result of `work`; None if a signal to stop comes before.
 
-    The process's own handlers are back in place after that, until a `Replica` handles signals.
+    The process's own handlers are back in place after that, until a `Replica` handles signals. If a signal came, the
+    next one ends the process at once.
     """
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
     for number in handlers:
         loop.add_signal_handler(number, stop.set)
     task, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
@@ -282,10 +285,12 @@ async def until_signal(work: Coroutine[Any, Any, T]) -> T | None:
         await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
         return task.result() if task.done() else None
     finally:
-        await cancel_and_wait(task, stopping)
         for number, handler in handlers.items():
             loop.remove_signal_handler(number)
             signal.signal(number, handler)
+        if stop.is_set():
+            end_at_next_signal()
+        await cancel_and_wait(task, stopping)
 
 
 def scheduler_maker(options: RunOptions) -> Callable[..., Scheduler]:

@@ -6,22 +6,28 @@ would be an exit code of -15, and in a container it would be lost, since the ker
 has no handler for; the kubelet would then wait for its whole grace period. `running.until_signal` and `replica.Replica`
 handle the signals later, each for a while, and leave these handlers in place around theirs.
 
+Once the process has been told to stop, another signal ends it at once with exit code 1, as it ends kube-scheduler,
+whatever it is still waiting for.
+
 Nothing may be imported here at the top that itself imports the rest of kscheduler.
 """
 
+import contextlib
 import os
 import signal
 import sys
 
 from kscheduler.command.interruption import report_interruption
 
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
 EXIT_STOPPED = 0  # as `run` returns it when a signal to stop has ended it in order
+EXIT_HURRIED = 1  # as `run` returns it when a second signal has ended it
 
 
 def main() -> int:
     """Run the `kscheduler` command with the process's arguments, and return its exit code."""
     if sys.argv[1:2] == ["run"]:
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in SIGNALS:
             signal.signal(number, end_at_once)
     try:
         from kscheduler.command.cli import main as run_command
@@ -33,3 +39,16 @@ def main() -> int:
 def end_at_once(number: int, frame: object) -> None:
     """End the process. An exception would not do: it could be raised within an import that takes it for its own."""
     os._exit(EXIT_STOPPED)
+
+
+def end_at_next_signal() -> None:
+    """Let the next signal to stop end the process at once, because it was told to stop before."""
+    for number in SIGNALS:
+        signal.signal(number, end_hurried)
+
+
+def end_hurried(number: int, frame: object) -> None:
+    """End the process, and say so on stderr if that can be written to."""
+    with contextlib.suppress(OSError):
+        os.write(2, b"kscheduler: error: stopped at once by a second signal\n")
+    os._exit(EXIT_HURRIED)

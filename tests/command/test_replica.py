@@ -53,11 +53,30 @@ def signals(monkeypatch: pytest.MonkeyPatch) -> list[dict[int, Callable[[], None
     return handlers
 
 
+class SlowToStop:
+    """An endpoint whose end takes until `gate` is open."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None:
+        await self.gate.wait()
+
+
 class Process:
     """A replica as its process would hold it."""
 
     def __init__(
-        self, world: World, identity: str, *, elects: bool, delay_cache: bool, release: Release = DEFAULT_RELEASE
+        self,
+        world: World,
+        identity: str,
+        *,
+        elects: bool,
+        delay_cache: bool,
+        release: Release = DEFAULT_RELEASE,
+        endpoint: SlowToStop | None = None,
     ) -> None:
         self.client: ClusterClient = world.cluster.client(latency=world.latency, seed=len(world.processes))
         pauses = RetryPauses(random.Random(identity))
@@ -71,8 +90,13 @@ class Process:
             stopwatch=world.clock.now,
             options=Options(pauses=pauses, prove_silent_watches=True),
         )
+        self.ends_at_next_signal = asyncio.Event()
         self.replica = Replica(
-            self.scheduler, clock=world.clock, make_server=None, delay_cache_until_active=delay_cache
+            self.scheduler,
+            clock=world.clock,
+            make_server=None if endpoint is None else lambda: endpoint,
+            delay_cache_until_active=delay_cache,
+            end_at_next_signal=self.ends_at_next_signal.set,
         )
         self.elector: LeaderElector | None = None
         if elects:
@@ -110,8 +134,9 @@ class World:
         elects: bool = True,
         delay_cache: bool = False,
         release: Release = DEFAULT_RELEASE,
+        endpoint: SlowToStop | None = None,
     ) -> Process:
-        process = Process(self, identity, elects=elects, delay_cache=delay_cache, release=release)
+        process = Process(self, identity, elects=elects, delay_cache=delay_cache, release=release, endpoint=endpoint)
         self.processes.append(process)
         return process
 
@@ -287,6 +312,37 @@ def test_a_second_signal_ends_a_replica_that_waits_for_answers_at_once(signals: 
             await leader.task
         assert world.clock.now() - stopped_s < 0.1
         assert world.holder == "a"
+
+    run(scenario)
+
+
+def test_a_second_signal_ends_a_replica_whose_endpoint_has_yet_to_close(signals: Signals) -> None:
+    async def scenario(world: World) -> None:
+        endpoint = SlowToStop()
+        process = world.start("a", elects=False, endpoint=endpoint)
+        await asyncio.sleep(1)
+        stop(signals[0])
+        assert not process.ends_at_next_signal.is_set()
+        await asyncio.sleep(60)
+        assert process.ends_at_next_signal.is_set()
+        assert not process.task.done()
+        endpoint.gate.set()
+        await process.task
+
+    run(scenario)
+
+
+def test_a_replica_that_nobody_told_to_stop_is_not_ended_by_the_next_signal(signals: Signals) -> None:
+    async def scenario(world: World) -> None:
+        endpoint = SlowToStop()
+        process = world.start("a", endpoint=endpoint)
+        await asyncio.sleep(1)
+        process.client.faults.add(FaultKind.TIMEOUT, {Verb.UPDATE_LEASE, Verb.GET_LEASE})
+        await asyncio.sleep(60)
+        assert not process.ends_at_next_signal.is_set()
+        endpoint.gate.set()
+        with pytest.raises(LeadershipLost):
+            await process.task
 
     run(scenario)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from kscheduler.client.request_observer import NoObserver
 from kscheduler.clock import SystemClock
 from kscheduler.command.flags.run_options import RunOptions
 from kscheduler.command.running import connect_reviewers, until_signal
-from kscheduler.command.start import end_at_once
+from kscheduler.command.start import SIGNALS, end_at_once, end_hurried
 from kscheduler.errors import APIError, ConfigError
 from kscheduler.serving.options import AuthenticationOptions, AuthorizationOptions
 from tests.client.fake_apiserver import FakeAPIServer
@@ -62,20 +63,27 @@ async def test_a_kubeconfig_that_is_not_there_is_refused_with_its_flag(tmp_path:
     await client.close()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.fixture
+def handled() -> Iterator[None]:
+    """Signals are handled as in a scheduler that starts."""
+    before = {number: signal.signal(number, end_at_once) for number in SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.usefixtures("handled")
 async def test_a_scheduler_that_waits_for_the_apiservers_version_can_be_stopped(number: signal.Signals) -> None:
     asyncio.get_running_loop().call_soon(signal.raise_signal, number)
     assert await until_signal(asyncio.Event().wait()) is None
+    assert [signal.getsignal(each) for each in SIGNALS] == [end_hurried, end_hurried]  # by a second signal, at once
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_after_the_wait_signals_are_handled_as_before(number: signal.Signals) -> None:
-    before = signal.signal(number, end_at_once)
-    try:
-        assert await until_signal(asyncio.sleep(0.0, "chosen")) == "chosen"
-        assert signal.getsignal(number) is end_at_once
-    finally:
-        signal.signal(number, before)
+@pytest.mark.usefixtures("handled")
+async def test_after_the_wait_signals_are_handled_as_before() -> None:
+    assert await until_signal(asyncio.sleep(0.0, "chosen")) == "chosen"
+    assert [signal.getsignal(number) for number in SIGNALS] == [end_at_once, end_at_once]
 
 
 async def test_what_is_waited_for_is_returned_or_raised() -> None:

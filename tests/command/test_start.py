@@ -53,6 +53,19 @@ def stopped(number: signal.Signals, folder: Path, *arguments: str) -> tuple[int,
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_process_that_was_told_to_stop_is_ended_by_another_signal_with_another_code(number: signal.Signals) -> None:
+    program = f"""
+import signal
+from kscheduler.command.start import end_at_next_signal
+
+end_at_next_signal()
+signal.raise_signal({number})
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (1, "kscheduler: error: stopped at once by a second signal\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_scheduler_that_has_not_begun_ends_as_one_that_is_stopped(number: signal.Signals, endless: Path) -> None:
     assert stopped(number, endless, "run") == (0, "")
 
