@@ -79,7 +79,7 @@ class Kubeconfig:
             raise ConfigError(f"{self.where('server')}: not set, expected a URL such as https://host:6443")
         url = SecretURL(server)
         if not is_http(url):
-            raise ConfigError(f"{self.where('server')}: expected a URL such as https://host:6443, got {url.shown!r}")
+            raise ConfigError(f"{self.where('server')}: expected a URL such as https://host:6443, got {url.quoted}")
         self._check_base64(self.cluster, "certificate-authority-data")
         self._check_file(self.cluster, "certificate-authority")
 

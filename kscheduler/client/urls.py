@@ -85,5 +85,5 @@ def checked_proxy(given: SecretURL, where: str) -> SecretURL:
     url = given if has_scheme else SecretURL(f"http://{given.reveal()}")
     is_good = is_http(url) and (has_scheme or urlsplit(url.reveal()).port is not None)
     if not is_good or any(character <= " " for character in url.reveal()):
-        raise ConfigError(f"{where}: expected a URL such as http://proxy:3128, got {given.shown!r}")
+        raise ConfigError(f"{where}: expected a URL such as http://proxy:3128, got {given.quoted}")
     return url

@@ -38,7 +38,7 @@ class Webhook:
         parts = _parts(self.url)
         if parts is None:
             raise ConfigError(
-                f"{path}.urlPrefix: expected an http:// or https:// URL with a host, got {config.url_prefix.shown!r}"
+                f"{path}.urlPrefix: expected an http:// or https:// URL with a host, got {config.url_prefix.quoted}"
             )
         self._prefix = address_of(self.url)
         login = basic_header(self.url)

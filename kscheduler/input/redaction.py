@@ -4,8 +4,8 @@
 format, logging, msgspec, json and yaml give a form without the secret, or fail; pickling fails. Only `reveal` returns
 the value itself, so that every use of a secret can be found by searching for that name.
 
-A text without a scheme where a URL is expected is shown only if it clearly is a file path or a host with a port;
-anything else could be a token that was pasted into the wrong field.
+A text without a scheme where a URL is expected is shown only if it clearly is a file path, an address, or the name of
+this machine or of a Service; anything else could be a token that was pasted into the wrong field.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ _URL_IN_TEXT = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*://(?:{HIDDEN}|[^\s\"<>\\])*
 _PATH = re.compile(
     r"(?:~?/|[.]{1,2}/).*|.*[.](?:wasm|wat|ya?ml|json|py|so|sock|tar|t?gz|zst)", re.DOTALL | re.IGNORECASE
 )
-# With a port, what can be no user: an address, or the name of a Service. "prometheus:9090" could be one and a password.
+# What can be neither a user nor a token: an address, or the name of a Service. "prometheus:9090" could be a user and a
+# password.
 _PLACE = re.compile(
-    r"(?:[0-9]{1,3}(?:[.][0-9]{1,3}){3}|localhost|[a-z0-9.-]+[.]svc(?:[.][a-z0-9.-]+)?):[0-9]{1,5}(?:/.*)?"
+    r"(?:[0-9]{1,3}(?:[.][0-9]{1,3}){3}|localhost|[a-z0-9.-]+[.]svc(?:[.][a-z0-9.-]+)?)(?::[0-9]{1,5})?(?:/.*)?"
 )
 _PATH_EXCLUDES = re.compile(r"[:@?#=&\s]")  # what could begin or end a secret
 _NO_SECRETS = frozenset({"http", "https"})
@@ -95,6 +96,12 @@ class SecretURL(Secret):
     @property
     def shown(self) -> str:
         return _shown_url(self._value)
+
+    @property
+    def quoted(self) -> str:
+        """Return what to write after "got" where another URL was expected: the shown form, or why there is none."""
+        shown = self.shown
+        return repr(shown) if shown != HIDDEN else "a text without http:// or https://, which may be secret"
 
     def hide_in(self, text: str) -> str:
         return hide_urls(hide_parts(text, _secret_parts(self._value)))

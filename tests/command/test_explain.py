@@ -182,7 +182,11 @@ def _another_certificate(directory: Path) -> str:
     [
         (["a/b/c"], "POD: expected a name, or NAMESPACE/NAME, got 'a/b/c'"),
         (["/p"], "POD: expected a name"),
-        (["p", "--server", "localhost:10259"], "expected a URL such as https://127.0.0.1:10259"),
+        (["p", "--server", "127.0.0.1"], "expected a URL such as https://127.0.0.1:10259, got '127.0.0.1'"),
+        (
+            ["p", "--server", "scheduler.example"],
+            "got a text without http:// or https://, which may be secret",
+        ),
         (["p", "--top", "1000"], "expected an integer from 0 to 100"),
         (["p", "--token-file", "/does/not/exist"], "--token-file /does/not/exist: cannot be read: No such file"),
         (

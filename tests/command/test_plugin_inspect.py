@@ -111,6 +111,7 @@ def test_a_url_is_taken_too(guest: Path, capsys: pytest.CaptureFixture[str]) -> 
     code, _, err = inspect("http://a.example/g.wasm", capsys)
     assert code == 2
     assert "expected https, got plain http from a.example" in err
+    assert "--allow-insecure of `kscheduler plugin`" in err
     code, _, err = inspect(guest.with_name("absent"), capsys)
     assert code == 2
     assert "no such file or directory" in err

@@ -28,7 +28,10 @@ SHOWN = {
     "user:password/a.wasm": "<hidden>",
     "a.wasm?token=x": "a.wasm?<hidden>",
     "key=x/a.wasm": "<hidden>",
-    # Hosts with ports:
+    # Hosts:
+    "127.0.0.1": "127.0.0.1",
+    "localhost": "localhost",
+    "prometheus.monitoring.svc/x": "prometheus.monitoring.svc/x",
     "127.0.0.1:9090": "127.0.0.1:9090",
     "localhost:9090/x": "localhost:9090/x",
     "prometheus.monitoring.svc:9090": "prometheus.monitoring.svc:9090",
@@ -49,6 +52,19 @@ SHOWN = {
 @pytest.mark.parametrize("given", SHOWN)
 def test_what_is_shown_of_a_url(given: str) -> None:
     assert SecretURL(given).shown == SHOWN[given]
+
+
+@pytest.mark.parametrize(
+    ("given", "quoted"),
+    [
+        ("127.0.0.1:10259", "'127.0.0.1:10259'"),
+        ("htps://user:password@host", "'htps://<hidden>@host'"),
+        ("scheduler.example", "a text without http:// or https://, which may be secret"),
+        ("", "''"),
+    ],
+)
+def test_what_is_said_of_a_text_that_is_no_url(given: str, quoted: str) -> None:
+    assert SecretURL(given).quoted == quoted
 
 
 @pytest.mark.parametrize("given", [given for given in SHOWN if "://" in given])

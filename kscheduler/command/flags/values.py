@@ -106,7 +106,7 @@ def url(text: str) -> str:
     except ValueError:  # argparse would quote the text
         is_good = False
     if not is_good:
-        raise argparse.ArgumentTypeError(f"expected a URL such as {DEFAULT_SERVER}, got {SecretURL(text).shown!r}")
+        raise argparse.ArgumentTypeError(f"expected a URL such as {DEFAULT_SERVER}, got {SecretURL(text).quoted}")
     return text
 
 

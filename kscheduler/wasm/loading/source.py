@@ -75,7 +75,7 @@ def check_transport(url: SecretURL, allow_insecure: bool) -> None:
         host = urlsplit(url.shown).hostname
         raise SourceError(
             f"expected https, got plain http from {host}: what arrives could be changed on the way "
-            "(allowInsecure: true takes it nevertheless)"
+            "(allowInsecure: true, or --allow-insecure of `kscheduler plugin`, takes it nevertheless)"
         )
 
 
