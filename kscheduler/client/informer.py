@@ -8,7 +8,8 @@ interpret the objects.
 
 A watch on which nothing arrives may be dead without any sign of it. So a watch that has been silent for a while is
 opened again from its version, for a few seconds only. If something was missed, it arrives at once; if nothing was, the
-apiserver sends a bookmark and ends the watch in time. A watch that does neither is broken. The longer nothing has
+apiserver sends a bookmark and ends the watch in time. A watch that does neither is opened once more without delay, as a
+load balancer may lead it to another server; if that one is silent, too, the watch is broken. The longer nothing has
 changed, the longer the next such watch, up to a limit.
 """
 
@@ -48,6 +49,8 @@ PAGE_SIZE = 500  # client-go's
 PROOF_S = 3.0
 # What a watch may be late with its end.
 PROOF_GRACE_S = 2.0
+# The first that is so late is opened again: behind a load balancer, another server may answer.
+PROOF_LATE_S = 0.5
 # Up to so many objects, a list shows sooner than a watch that nothing was missed: in half a second, not in two.
 SHORT_LIST = 10 * PAGE_SIZE
 # A restarted apiserver refuses everything until its RBAC objects are loaded, and no other request's success says when.
@@ -169,6 +172,7 @@ class Informer(Generic[T]):
         self._is_quiet = PROOF_S <= silence_s < float("inf")
         self._has_heard = False  # the watch that is open, or was last, has brought something
         self._has_changed = False  # and not only bookmarks
+        self._is_late = False  # the last watch that was to show that it works did not end in time
         self._goal = ""  # the version that `reach` waits for, or ""
         self._goal_reached = asyncio.Event()
         self._fell_short = False  # a watch has ended before it brought that version
@@ -324,7 +328,7 @@ class Informer(Generic[T]):
         has_to_show = self._has_goal or self._is_quiet
         if has_to_show:
             timeout_s = PROOF_S if self._has_goal else self._proof_s
-            limit_s = timeout_s + PROOF_GRACE_S
+            limit_s = timeout_s + (PROOF_GRACE_S if self._is_late else PROOF_LATE_S)
         else:
             timeout_s, limit_s = self._rng.uniform(*self._watch_timeout_s), self._silence_s
             self._proof_s = self._first_proof_s
@@ -337,6 +341,7 @@ class Informer(Generic[T]):
                 await asyncio.wait([reading, interruption], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
                 if reading.done():
                     reading.result()
+                    self._is_late = False
                     self._fell_short = self._has_goal
                     if has_to_show:
                         self._proof_s = min(2.0 * self._proof_s, self._longest_proof_s)
@@ -350,6 +355,10 @@ class Informer(Generic[T]):
         if has_to_show and not self._is_interrupted:
             self._fell_short = self._has_goal
             self._proof_s = self._first_proof_s
+            if not self._is_late:
+                self._is_late = True
+                return
+            self._is_late = False
             raise Unreachable(f"watch of {self.resource.plural}: neither an event nor its end came in {limit_s:g} s")
         self._is_quiet = True
 
@@ -388,6 +397,7 @@ class Informer(Generic[T]):
         self._heard_at = self._clock.now()
         if not self._has_heard:
             self._has_heard = True
+            self._is_late = False
             self._worked()
         if not self._has_changed and any(event.type is not _BOOKMARK for event in events):
             self._has_changed, self._is_quiet = True, False

@@ -207,13 +207,26 @@ def test_a_watch_that_stays_quiet_is_asked_for_longer_and_longer_until_something
 
 
 def test_a_watch_that_breaks_its_promise_after_a_long_quiet_is_asked_again_for_a_short_time() -> None:
-    client = ScriptedClient([Page([], "5", "")], [*([["hang"]] * 5), ["hang for ever"], *([["hang"]] * 20)])
-    informer, _ = play(client, 180, silence_s=10.0, longest_proof_s=30.0)
-    steps = [round(later - sooner) for sooner, later in itertools.pairwise(client.watched_at)]
+    client = ScriptedClient([Page([], "5", "")], [*([["hang"]] * 5), *([["hang for ever"]] * 2), *([["hang"]] * 20)])
+    informer, _ = play(client, 190, silence_s=10.0, longest_proof_s=30.0)
+    steps = [later - sooner for sooner, later in itertools.pairwise(client.watched_at)]
     assert steps[:5] == [10, 20, 30, 30, 30]
-    assert 32 <= steps[5] <= 34  # with the grace, and the pause after a failure
-    assert steps[6] == 10
+    assert 30 < steps[5] < 31
+    assert 12 <= steps[6] <= 14  # with the grace, and the pause after a failure
+    assert steps[7] == 10
     assert informer.last_error is None
+
+
+def test_a_watch_that_does_not_end_in_time_is_first_opened_again_at_once_and_no_failure(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    late = [["hang for ever"], ["hang"]] * 20
+    client = ScriptedClient([Page([], "5", "")], [["hang for ever"], ["hang"], *late])
+    informer, _ = play(client, 60, silence_s=2.0)
+    steps = [later - sooner for sooner, later in itertools.pairwise(client.watched_at)]
+    assert steps[2:8] == [pytest.approx(3.5), pytest.approx(3.0)] * 3
+    assert informer.last_error is None
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 def test_a_watch_that_neither_speaks_nor_ends_is_known_to_be_broken() -> None:
