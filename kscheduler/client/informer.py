@@ -60,6 +60,7 @@ RELIST_S = 0.5
 # but no longer than makes lists a twentieth of the time, so that a short list is not waited for like a long one.
 LONGEST_RELIST_S = 1.0
 RELIST_TIMES_TOOK = 20.0
+NEEDED_CREDENTIALS = "a token or certificate that has not expired; files are read again, the kubeconfig at start only"
 
 
 class Handler(Protocol[T_contra]):
@@ -529,8 +530,9 @@ class Informer(Generic[T]):
 
         `after_s` is a delay in seconds that replaces the backoff.
         """
-        is_new = type(error) is not type(self.last_error)
-        self.last_error = error
+        last, self.last_error = self.last_error, error
+        is_unknown = error.status == 401  # we are, to the apiserver: no right is missing
+        is_new = type(error) is not type(last) or is_unknown != (last is not None and last.status == 401)
         delay_s = self._backoff.next_s(error.retry_after_s)
         if after_s is not None:
             delay_s = after_s
@@ -543,7 +545,10 @@ class Informer(Generic[T]):
             "failures": self._backoff.failures,
             "retry_s": round(delay_s, 3),
         }
-        if isinstance(error, Forbidden):
+        if is_unknown:
+            extra["needs"] = NEEDED_CREDENTIALS
+            log.log(logging.ERROR if is_new else logging.DEBUG, "credentials are not accepted", extra=extra)
+        elif isinstance(error, Forbidden):
             extra["needs"] = f"list and watch on {self.resource.plural} in {self.resource.group_version}"
             log.log(logging.ERROR if is_new else logging.DEBUG, "not allowed to list and watch", extra=extra)
         elif isinstance(error, NotFound) and self._may_be_unknown:

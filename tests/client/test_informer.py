@@ -676,6 +676,22 @@ def test_what_is_forbidden_is_named_and_tried_again(caplog: pytest.LogCaptureFix
     assert record.__dict__["needs"] == "list and watch on pods in v1"
 
 
+def test_credentials_that_are_not_accepted_are_no_missing_right(caplog: pytest.LogCaptureFixture) -> None:
+    refusals: list[Page[Any] | APIError] = [
+        Forbidden("GET /api/v1/pods: 403", status=403),
+        Forbidden("GET /api/v1/pods: 401 Unauthorized", status=401),
+        Forbidden("GET /api/v1/pods: 401 Unauthorized", status=401),
+        Page([pod_at(5)], "5", ""),
+    ]
+    play(ScriptedClient(refusals, []), 10)
+    errors = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert [record.getMessage() for record in errors] == [
+        "not allowed to list and watch",
+        "credentials are not accepted",
+    ]
+    assert errors[1].__dict__["needs"].startswith("a token or certificate")
+
+
 def test_the_last_error_is_there_for_readiness() -> None:
     client = ScriptedClient([Forbidden("no", status=403)], [])
     informer, _ = play(client, 10)
