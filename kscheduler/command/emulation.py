@@ -139,6 +139,8 @@ async def _served(
             pause_s = backoff.next_s(error.retry_after_s)
             if isinstance(error, DEFINITE) or clock.now() + pause_s > end_s:
                 raise
+            if backoff.failures == 1:  # nothing else is done meanwhile that could say what is wrong
+                log.warning("the apiserver has not told its version yet; it is asked again", extra={"err": str(error)})
         await sleep(pause_s)
 
 

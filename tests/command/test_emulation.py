@@ -102,6 +102,12 @@ async def test_an_apiserver_that_is_not_up_yet_is_asked_again() -> None:
     assert len(server.asked_at) == 3
 
 
+async def test_why_an_apiserver_is_asked_again_is_logged_once_and_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    await chosen(apiserver(Unreachable("certificate verify failed"), Unreachable("refused"), "v1.37.0"))
+    (record,) = caplog.records
+    assert (record.levelname, record.__dict__["err"]) == ("WARNING", "certificate verify failed")
+
+
 @pytest.mark.parametrize("takes_s", [0.0, 10.0])
 async def test_without_an_answer_within_a_bounded_time_the_oldest_is_emulated(takes_s: float) -> None:
     server = apiserver(Unreachable("connection refused"), takes_s=takes_s)
