@@ -105,11 +105,12 @@ class Pool:
         self._clock = clock
         self._observer = observer
         self._pages = 0  # memory pages of the instance used last
-        self._lock = threading.Lock()  # guards the six below
+        self._lock = threading.Lock()  # guards the seven below
         self._idle: list[Instance] = []
         self._held: dict[str, Instance | None] = {}  # holder's uid -> its instance; None after it was lost to a fault
         self._alive = 0  # number of instances: idle, lent and held
         self._quarantine = Quarantine(options.quarantine)
+        self._failing: set[str] = set()  # exports or extension points of which the last call was a fault
         self._latest_fault = ""
         self._is_closed = False
 
@@ -119,13 +120,13 @@ class Pool:
         """Make an instance of the guest in advance if none is idle. Raises GuestFault if the guest fails."""
         self._put_back(self._take(None), None)
 
-    def run(self, work: Callable[[Instance], T], uid: str | None = None) -> T:
-        """Run `work` on an instance, or on the one that `uid` holds, and report the outcome.
+    def run(self, work: Callable[[Instance], T], uid: str | None = None, export: str = "") -> T:
+        """Run `work` on an instance, or on the one that `uid` holds, and report the outcome; see `report`.
 
         Raises GuestFault or Unavailable.
         """
         outcome = self.attempt(work, uid)
-        self.report(outcome)
+        self.report(outcome, export)
         if outcome.fault is not None:
             raise outcome.fault
         return outcome.value  # type: ignore[return-value]  # without a fault it is what `work` returned
@@ -203,17 +204,25 @@ class Pool:
         outcome.seconds = time.perf_counter() - begin
         return outcome
 
-    def report(self, outcome: Outcome[T]) -> None:
-        """Count a call by its outcome, and begin or end a quarantine if that is due."""
+    def report(self, outcome: Outcome[T], export: str = "") -> None:
+        """Count a call by its outcome, and begin or end a quarantine if that is due.
+
+        `export` is the export or extension point that was called. While one of them keeps failing, successes of others
+        do not count: a guest that loops at Filter would else be called for every pod because its PreFilter works.
+        """
         fault = outcome.fault
         if self._observer is not None:
             kind = "" if fault is None else fault.kind.value if isinstance(fault, GuestFault) else "unavailable"
             self._observer.wasm_called(self.plugin, outcome.seconds, kind)
         if isinstance(fault, GuestFault):
+            with self._lock:
+                self._failing.add(export)
             self._failed(fault)
         elif fault is None:
             with self._lock:
-                self._quarantine.succeeded(self._clock.now())
+                self._failing.discard(export)
+                if not self._failing:
+                    self._quarantine.succeeded(self._clock.now())
 
     # --- instances ---
 
@@ -303,6 +312,7 @@ class Pool:
             begins = self._quarantine.failed(self._clock.now()) and not self._is_closed
             idle: list[Instance] = []
             if begins:
+                self._failing.clear()  # what fails then counts by itself
                 # The cause of the faults may be in the memory of the other instances, too.
                 idle, self._idle = self._idle, []
                 self._alive -= len(idle)

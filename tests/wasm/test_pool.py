@@ -231,6 +231,38 @@ def test_a_success_in_between_is_enough_to_stay() -> None:
     assert not scene.pool.is_quarantined
 
 
+def test_successes_of_other_exports_do_not_count_while_one_keeps_failing() -> None:
+    scene = Scene()
+    for _ in range(3):
+        scene.pool.run(number, export="preFilter")
+        with pytest.raises(GuestFault):
+            scene.pool.run(call("trap"), export="filter")
+    assert scene.pool.is_quarantined
+
+
+def test_a_success_of_the_export_that_failed_starts_the_count_anew() -> None:
+    scene = Scene()
+    for _ in range(4):
+        for _ in range(2):
+            with pytest.raises(GuestFault):
+                scene.pool.run(call("trap"), export="filter")
+        scene.pool.run(number, export="filter")
+    assert not scene.pool.is_quarantined
+
+
+def test_after_a_quarantine_faults_are_counted_anew() -> None:
+    scene = Scene()
+    for _ in range(3):
+        with pytest.raises(GuestFault):
+            scene.pool.run(call("trap"), export="unreserve")
+    scene.clock.advance(1.0)
+    for _ in range(4):
+        with pytest.raises(GuestFault):
+            scene.pool.run(call("trap"), export="filter")
+        scene.pool.run(number, export="filter")
+    assert not scene.pool.is_quarantined
+
+
 def test_an_instance_that_starts_admits_the_guest_again() -> None:
     scene = Scene()
     scene.fail(3)

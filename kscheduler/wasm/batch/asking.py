@@ -121,7 +121,7 @@ class Asker:
                 guest.take_table(self._feed.what_if(guest.mirror, what_if))
             return _answer(guest, point, message, count, pod, read)
 
-        return _checked(point, self.pool.run(work, holder))
+        return _checked(point, self.pool.run(work, holder, point.word))
 
     async def ask_apart(
         self,
@@ -145,7 +145,7 @@ class Asker:
         self.pool.hold(holder)
         packed = self.pool.attempt(lambda instance: self._feed.messages(_guest_of(instance).mirror), holder)
         if packed.fault is not None:
-            self.pool.report(packed)
+            self.pool.report(packed, point.word)
             raise packed.fault
         tables = packed.value or []
 
@@ -156,7 +156,7 @@ class Asker:
 
         async def run() -> Outcome[T | GuestError]:
             outcome = await threads.run(lambda: self.pool.attempt(work, holder))
-            self.pool.report(outcome)
+            self.pool.report(outcome, point.word)
             return outcome
 
         outcome = await turn.take(run())
@@ -181,7 +181,7 @@ class Asker:
         def work(instance: Instance) -> T | GuestError:
             return _answer(self._up_to_date(instance), point, message, count, None, read)
 
-        return _checked(point, self.pool.run(work))
+        return _checked(point, self.pool.run(work, export=point.word))
 
     def _rows_of(self, point: Point, rows: bytes | None) -> int:
         if point not in _ROW_POINTS:

@@ -84,7 +84,7 @@ class ExtensionPlugin:
         self._sees_all_nodes = sees_all_nodes(version.module)
         pool = self._new_pool(version)
         binds = bool(self.exports & BINDING_EXPORTS)
-        self._cycles = Cycles(pool, None, self.surroundings.observer, max_open=MAX_OPEN if binds else MAX_OPEN_UNBOUND)
+        self._cycles = Cycles(pool, None, max_open=MAX_OPEN if binds else MAX_OPEN_UNBOUND)
         self._adapt_cycles()
         _start(pool)
         self._events = self._register(pool)
@@ -115,7 +115,7 @@ class ExtensionPlugin:
             return read_events(b"", self.name)
         call = Call()
         try:
-            pool.run(lambda instance: invoke(instance, "enqueue", call))
+            pool.run(lambda instance: invoke(instance, "enqueue", call), export="enqueue")
         except (GuestFault, Unavailable) as fault:
             raise LoadError(fault_text("enqueue", fault)) from fault
         return read_events(call.events, self.name)
@@ -308,7 +308,7 @@ class ExtensionPlugin:
                     action()
         found: list[Answer] = []
         for outcome in outcomes:
-            self._cycles.report(pool, export, outcome)
+            pool.report(outcome, export)
             if outcome.fault is not None:
                 raise outcome.fault
             found += outcome.value or ()

@@ -28,7 +28,7 @@ from kscheduler.framework.status import Status
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.wasm.binding_threads import BindingThreads
 from kscheduler.wasm.engine import GuestFault, Instance
-from kscheduler.wasm.pool import Outcome, Pool, PoolObserver, Unavailable
+from kscheduler.wasm.pool import Outcome, Pool, Unavailable
 
 T = TypeVar("T")
 
@@ -92,7 +92,7 @@ class Cycle:
 
     def report(self, export: str, outcome: Outcome[Any]) -> None:
         """Report the outcome of a call that was made for the attempt on another instance."""
-        self._cycles.report(self._cycles.pool if self._pool is None else self._pool, export, outcome)
+        (self._cycles.pool if self._pool is None else self._pool).report(outcome, export)
 
     async def run_apart(self, threads: BindingThreads | None, export: str, work: Callable[[Instance], T]) -> T:
         """Run `work`, the calls of one export, on the attempt's instance, but on another thread.
@@ -109,7 +109,7 @@ class Cycle:
         assert pool is not None
         outcome: Outcome[T] = Outcome()
         for name, outcome in await threads.run(lambda: self._attempt_apart(pool, is_held, export, work)):
-            self._cycles.report(pool, name, outcome)
+            pool.report(outcome, name)
         if outcome.fault is not None:
             self.release()
             raise outcome.fault
@@ -155,7 +155,7 @@ class Cycle:
     def _run(self, export: str, work: Callable[[Instance], T]) -> T:
         assert self._pool is not None
         outcome = self._pool.attempt(work, self.key)
-        self._cycles.report(self._pool, export, outcome)
+        self._pool.report(outcome, export)
         if outcome.fault is not None:
             self.release()
             raise outcome.fault
@@ -201,7 +201,6 @@ class Cycles:
         self,
         pool: Pool,
         begin: Begin | None,
-        observer: PoolObserver | None = None,
         *,
         follows_pods: bool = False,
         max_open: int = MAX_OPEN,
@@ -214,12 +213,10 @@ class Cycles:
         self.follows_pods = follows_pods
         self.begins_with = begin
         self.lock = threading.Lock()
-        self._observer = observer
         self._max_open = max_open
         self._numbers = itertools.count()
         self._open: dict[str, weakref.ref[Cycle]] = {}  # attempts whose instance may be taken, oldest first
         self.dropped: deque[tuple[Pool, str]] = deque()  # instances of collected attempts, to be released
-        self._failing: set[str] = set()  # exports whose last run was a fault
 
     def new_key(self, pod: PodInfo) -> str:
         """Return a new name for an attempt, under which it holds an instance of the pool."""
@@ -247,20 +244,6 @@ class Cycles:
                 if oldest is not None:
                     oldest.release()
             self._open[cycle.key] = weakref.ref(cycle)
-
-    def report(self, pool: Pool, export: str, outcome: Outcome[T]) -> None:
-        """Report the outcome of a guest's call to the pool, which quarantines a guest that fails too often.
-
-        While one export keeps failing, successes of other exports are left out of that, and only counted for metrics.
-        """
-        if outcome.fault is not None:
-            self._failing.add(export)
-        else:
-            self._failing.discard(export)
-        if outcome.fault is not None or not self._failing:
-            pool.report(outcome)
-        elif self._observer is not None:
-            self._observer.wasm_called(pool.plugin, outcome.seconds, "")
 
     def forget(self, cycle: Cycle) -> None:
         """Exclude this attempt's instance from those that may be taken from it for newer attempts."""

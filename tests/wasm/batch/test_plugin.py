@@ -333,3 +333,19 @@ def test_what_a_guest_printed_before_it_failed_is_in_its_fault_and_in_its_quaran
             filter_all(made)
     with pytest.raises(Unavailable, match=f"the latest fault: {shown}$"):
         filter_all(made)
+
+
+def test_a_guest_that_keeps_failing_at_one_point_is_quarantined_though_another_works() -> None:
+    def panics_at_filter(guest: ListGuest, point: int, question: Any) -> Any:
+        if point == Point.FILTER:
+            raise GuestFault(FaultKind.TRAP, "ks_call: unreachable")
+        return {}
+
+    made = make(panics_at_filter, points=["preFilter", "filter"])
+    for _ in range(3):
+        state = CycleState()
+        made.plugin.pre_filter(state, POD)
+        with pytest.raises(GuestFault):
+            filter_all(made, state)
+    with pytest.raises(Unavailable, match="quarantined"):
+        made.plugin.pre_filter(CycleState(), POD)
