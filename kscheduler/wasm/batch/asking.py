@@ -43,6 +43,11 @@ class Question:
         self._about_all = _encode({"pods": [shown]})
         self._before_rows = _encode({"pods": [shown], "rows": b""})[: -len(_encode(b""))]
 
+    @property
+    def size_bytes(self) -> int:
+        """The memory that the messages take."""
+        return len(self._about_all) + len(self._before_rows)
+
     def about(self, rows: bytes | None) -> bytes:
         if rows is None:
             return self._about_all

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from functools import partial
 
 from kscheduler._fast import RowAnswers
@@ -23,6 +23,9 @@ from kscheduler.wasm.batch.points import Point
 from kscheduler.wasm.engine import GuestFault
 
 MAX_BYTES = 32 << 20  # size of all kept answers of one plugin
+_OBJECTS_BYTES = 1_024  # about the memory of an answer's Python objects
+_ROW_BYTES = 9  # a mark and a score
+_REASON_BYTES = 128  # about the memory of a status beside its texts
 
 NEVER = -1, -1  # `KeptAnswer.seen` before the first refresh
 
@@ -37,34 +40,73 @@ class KeptAnswer:
     At Filter the value is a mark: 0 if the node is feasible, else 1 + the index of the reason in `reasons`.
     """
 
-    __slots__ = ("_asker", "_limits", "_question", "_table", "marks", "reasons", "scores", "seen")
+    __slots__ = (
+        "_asker",
+        "_fixed_bytes",
+        "_has_grown",
+        "_limits",
+        "_question",
+        "_reasons_bytes",
+        "_table",
+        "counted_bytes",
+        "marks",
+        "reasons",
+        "scores",
+        "seen",
+    )
 
     def __init__(
-        self, asker: Asker, table: NodeTable, question: Question, limits: tuple[int, int], *, follows_pods: bool
+        self,
+        asker: Asker,
+        table: NodeTable,
+        question: Question,
+        limits: tuple[int, int],
+        has_grown: Callable[[KeptAnswer], object],
+        *,
+        follows_pods: bool,
+        key_bytes: int = 0,
     ) -> None:
+        """Prepare an answer without asking the guest.
+
+        `has_grown` is called when there are new reasons. `key_bytes` is the size of the key by which it is found.
+        """
         self._asker = asker
         self._table = table
         self._question = question
         self._limits = limits
+        self._has_grown = has_grown
+        self._fixed_bytes = _OBJECTS_BYTES + key_bytes + question.size_bytes
+        self._reasons_bytes = 0
+        self.counted_bytes = 0  # what KeptAnswers has counted of `size_bytes`
         # The mark of a row is 0 if it is feasible; otherwise reasons[mark - 1] is why not.
         self.marks = RowAnswers(table.columns, self._ask_marks, True, follows_amounts=follows_pods)
         self.reasons: list[Status] = []
         self.scores = RowAnswers(table.columns, self._ask_scores, False, *limits, follows_amounts=follows_pods)
         self.seen = NEVER  # numbers of the node changes and metric changes that marks and scores know of
 
+    @property
+    def size_bytes(self) -> int:
+        """About the memory that the answer takes."""
+        return self._fixed_bytes + self._reasons_bytes + _ROW_BYTES * self._table.columns.rows
+
     def _ask_marks(self, rows: bytes | None) -> bytes | bytearray:
         marks, reasons = self._asker.ask_rows(Point.FILTER, self._question, rows, read_marks)
         if rows is None:
-            self.reasons = reasons
+            self._take_reasons(reasons)
             return marks
         if reasons == self.reasons[: len(reasons)]:
             return marks
         new = [reason for reason in dict.fromkeys(reasons) if reason not in self.reasons]
         if len(self.reasons) + len(new) > MAX_MARKS:
             raise OutOfReasons(f"expected at most {MAX_MARKS} reasons, got {len(new)} more")
-        self.reasons = [*self.reasons, *new]
+        self._take_reasons([*self.reasons, *new])
         places = [0, *(self.reasons.index(reason) + 1 for reason in reasons)]
         return bytes(places[mark] for mark in marks)
+
+    def _take_reasons(self, reasons: list[Status]) -> None:
+        self.reasons = reasons
+        self._reasons_bytes = sum(_REASON_BYTES + sum(map(len, reason.reasons)) for reason in reasons)
+        self._has_grown(self)
 
     def _ask_scores(self, rows: bytes | None) -> bytes:
         return self._asker.ask_rows(Point.SCORE, self._question, rows, partial(self._read_scores, rows))
@@ -103,7 +145,8 @@ class KeptAnswers:
         self._limits = limits
         self._follows_pods = follows_pods
         self._max_bytes = max_bytes
-        self._kept: OrderedDict[Hashable, KeptAnswer] = OrderedDict()  # (look of a pod, its state) -> answer
+        self._bytes = 0  # of all kept answers
+        self._kept: OrderedDict[tuple[Hashable, bytes | None], KeptAnswer] = OrderedDict()  # by a pod's look and state
 
     def filtered(self, pod: PodInfo, look: Hashable, state: bytes | None) -> KeptAnswer:
         """Return the guest's cached answer at Filter about a pod, after asking again about changed nodes.
@@ -161,13 +204,33 @@ class KeptAnswers:
         found = self._kept.get(key)
         if found is not None:
             self._kept.move_to_end(key)
-            return found
-        if (len(self._kept) + 1) * 9 * max(self._table.columns.rows, 64) > self._max_bytes and self._kept:
-            self._kept.popitem(last=False)
-        found = self._kept[key] = KeptAnswer(
-            self._asker, self._table, self._asker.question(pod, state), self._limits, follows_pods=self._follows_pods
-        )
+        else:
+            found = self._kept[key] = KeptAnswer(
+                self._asker,
+                self._table,
+                self._asker.question(pod, state),
+                self._limits,
+                self._count_again,
+                follows_pods=self._follows_pods,
+                key_bytes=len(state or b"") + (len(look) if isinstance(look, bytes) else 0),
+            )
+        self._count(found)
         return found
+
+    def _count_again(self, answer: KeptAnswer) -> None:
+        """Count an answer that has grown, unless it was dropped and is only used by a class of pods."""
+        if answer.counted_bytes:
+            self._count(answer)
+
+    def _count(self, answer: KeptAnswer) -> None:
+        """Count the answer that is used now, and drop those used longest ago until the others fit."""
+        size = answer.size_bytes
+        self._bytes += size - answer.counted_bytes
+        answer.counted_bytes = size
+        while self._bytes > self._max_bytes and len(self._kept) > 1:
+            _, dropped = self._kept.popitem(last=False)
+            self._bytes -= dropped.counted_bytes
+            dropped.counted_bytes = 0
 
 
 def out_of_range(row: int, score: int, low: int, high: int) -> GuestFault:

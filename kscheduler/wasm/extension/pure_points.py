@@ -145,7 +145,8 @@ class PurePoint(ExtensionPlugin):
             found = self.ask_pre_filter(cycle)
             if found[1] is not None and found[1].code is Code.ERROR:
                 return found
-            known.pre_filtered = found
+            known.put_pre_filtered(found)
+            return found
         return known.pre_filtered
 
     def unscored(self, cycle: Cycle, known: KeptAnswer) -> bool:

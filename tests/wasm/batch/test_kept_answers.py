@@ -93,12 +93,41 @@ def test_when_reasons_run_out_all_rows_are_asked_again() -> None:
         assert made.plugin.explain(state, POD, verdicts.detail(0)).message == f"zone-{number}"
 
 
+def kept_answers(made: Made, max_bytes: int) -> KeptAnswers:
+    return KeptAnswers(made.plugin._asker, made.table, (0, 100), follows_pods=False, max_bytes=max_bytes)
+
+
 def test_answers_are_kept_within_bounds() -> None:
     made = made_by_zone("", "b")
-    kept = KeptAnswers(made.plugin._asker, made.table, (0, 100), follows_pods=False, max_bytes=5 * 9 * 64)
+    size = kept_answers(made, 1).filtered(POD, b"look 00", None).size_bytes
+    kept = kept_answers(made, 5 * size)
     for number in range(20):
-        kept.filtered(POD, f"look {number}", None)
-    assert len(kept._kept) == 5
+        kept.filtered(POD, f"look {number:02}".encode(), None)
+    assert list(kept._kept) == [(f"look {number}".encode(), None) for number in range(15, 20)]
+
+
+def test_what_a_guest_wants_to_remember_counts_among_what_is_kept() -> None:
+    kept = kept_answers(made_by_zone(""), 1_000_000)
+    for number in range(50):
+        kept.filtered(POD, b"look", number.to_bytes(2, "big") * 32_000)
+    assert sum(3 * len(state or b"") for _, state in kept._kept) <= 1_000_000
+
+
+def test_long_reasons_count_among_what_is_kept_also_those_of_changed_nodes() -> None:
+    made = made_by_zone("", *"abcdefgh")
+    kept = kept_answers(made, 60_000)
+    first = kept.filtered(POD, b"0", None)
+    for number in range(1, 9):
+        kept.filtered(POD, str(number).encode(), None)
+    for row in range(8):
+        made.table.set_node(zoned(f"n{row}", f"{row}" * 1_000).obj())
+    for number in range(1, 9):
+        kept.filtered(POD, str(number).encode(), None)
+    assert first.counted_bytes == 0
+    sizes = [answer.size_bytes for answer in kept._kept.values()]
+    assert sum(sizes) <= 60_000
+    assert min(sizes) > 8 * 1_000
+    assert kept._bytes == sum(sizes)
 
 
 def test_pods_are_told_apart_by_what_the_guest_sees_of_them() -> None:

@@ -21,11 +21,13 @@ from kscheduler.config.load import parse_config
 from kscheduler.framework.class_draft import ClassDraft, Source
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.faults import CycleFault
+from kscheduler.framework.interface import PreFilterResult
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.framework.signatures import Signer
+from kscheduler.framework.status import unschedulable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing.wrappers import PodBuilder, make_node, make_pod
-from kscheduler.wasm.extension.kept_answers import KeptAnswers, look_of
+from kscheduler.wasm.extension.kept_answers import KeptAnswer, KeptAnswers, look_of
 from kscheduler.wasm.loading.plugins import GuestPlugins
 from kscheduler.watch.eventhandlers import NodeDocuments
 from tests.support.lanes import TwoLanes
@@ -297,10 +299,24 @@ def test_pods_that_differ_only_in_what_guests_see_have_signatures_of_their_own()
 
 def test_answers_are_bounded() -> None:
     room = Room(guest())
-    kept = KeptAnswers(room.cache.table, max_bytes=9 * 64 * 3)
+    rows = room.cache.table.columns.rows
+    kept = KeptAnswers(room.cache.table, max_bytes=3 * (KeptAnswer().size_bytes + 9 * rows))
     for letter in b"abcde":
         kept.of(bytes([letter]))
     assert len(kept) == 3
+
+
+def test_long_reasons_and_many_names_count_among_the_answers() -> None:
+    kept = KeptAnswers(Room(guest()).cache.table, max_bytes=100_000)
+    for number in range(50):
+        answer = kept.of(bytes([number]))
+        if number % 2:
+            answer.put_pre_filtered((PreFilterResult(frozenset(f"n{node:04}" * 20 for node in range(100))), None))
+        else:
+            answer.put_marks([0], [(0, unschedulable("x" * 20_000))], 1)
+    assert len(kept) <= 6
+    kept.of(b"another")
+    assert sum(answer.size_bytes for answer in kept._kept.values()) <= 100_000
 
 
 # --- classes of the compiled lane -----------------------------------------------------------------------------------
