@@ -10,6 +10,7 @@ from __future__ import annotations
 import keyword
 import re
 import sys
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 PLUGIN = '''"""Filters and scores nodes by a label: start here."""
@@ -86,6 +87,10 @@ def main(arguments: list[str]) -> int:
         print(f"new-plugin: expected a class name such as PreferTeam, got {name!r}", file=sys.stderr)
         return 2
     module = re.sub("(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    if keyword.iskeyword(module) or _is_taken(module):
+        what = f"{module} is {'a keyword' if keyword.iskeyword(module) else 'the name of another module'}"
+        print(f"new-plugin: expected a class name such as PreferTeam, got {name!r}: {what}", file=sys.stderr)
+        return 2
     made = folder / module
     try:
         made.mkdir(parents=True)
@@ -97,6 +102,11 @@ def main(arguments: list[str]) -> int:
     print(f"{made}: {module}.py, test_{module}.py, scheduler.yaml")
     print(f"try: cd {made} && python -m pytest && PYTHONPATH=. kscheduler simulate --config scheduler.yaml")
     return 0
+
+
+def _is_taken(module: str) -> bool:
+    """Return whether on PYTHONPATH the module would hide another, of Python or of an installed package."""
+    return module in sys.stdlib_module_names or module in packages_distributions()
 
 
 if __name__ == "__main__":

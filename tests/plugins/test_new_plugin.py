@@ -45,6 +45,15 @@ def test_arguments_that_cannot_be_used_are_refused(arguments: list[str], capsys:
     assert "expected a class name such as PreferTeam" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["Random", "Json", "Yaml", "Class", "Pytest"])
+def test_names_that_python_could_not_import_or_would_confuse_are_refused(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([name, str(tmp_path)]) == 2
+    assert f"{name.lower()} is" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_that_is_there_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "prefer_team").mkdir()
     assert main(["PreferTeam", str(tmp_path)]) == 2
