@@ -161,7 +161,14 @@ class GuestPlugins:
         from kscheduler.wasm.loading.reload import Reloader
 
         canary = partial(try_out, guest, partial(self._host_aside, guest))
-        return Reloader(guest, observer, canary=canary, recorder=self._lender)
+        return Reloader(
+            guest,
+            observer,
+            canary=canary,
+            recorder=self._lender,
+            keeps_nodes=self.needs_nodes,
+            keeps_pods=self.needs_pods,
+        )
 
     def _host_aside(self, guest: Guest, observer: PoolObserver) -> PluginClass:
         """Return a function that makes plugin classes for trials: without a scheduler, and reporting to `observer`."""

@@ -65,8 +65,15 @@ class Reloader:
         *,
         canary: Canary | None = None,
         recorder: ReloadRecorder | None = None,
+        keeps_nodes: bool = True,
+        keeps_pods: bool = True,
     ) -> None:
+        """Prepare to check a guest's source. `keeps_nodes` and `keeps_pods`: whether complete objects are stored.
+
+        That is decided at the start, by the guests that there are then.
+        """
         self._guest = guest
+        self._is_kept = {"nodes": keeps_nodes, "pods": keeps_pods}
         self._observer = observer
         self._canary = canary
         self._recorder = recorder
@@ -126,13 +133,23 @@ class Reloader:
         return Outcome.REPLACED, f"sha256 {version.sha256}"
 
     def _check_points(self, version: Version) -> None:
-        """Raise LoadError if the version has another ABI or other extension points than those in use by the profile."""
+        """Raise LoadError if the version needs what a running scheduler cannot give it.
+
+        That is another ABI or other extension points than those in use by the profile, or complete objects that are not
+        stored: of these the guest would see no more than decisions read.
+        """
         before, now = self._guest.interface, version.interface
         if (before.abi, before.points) != (now.abi, now.points):
             raise LoadError(
                 f"expected a guest of {before.abi} with the extension points {', '.join(before.points)}, got one of "
                 f"{now.abi} with {', '.join(now.points)}: that takes a restart"
             )
+        for what, is_seen in (("nodes", now.sees_nodes), ("pods", now.sees_pods)):
+            if is_seen and not self._is_kept[what]:
+                raise LoadError(
+                    f"expected a guest that reads no complete {what}, since none did at the start, got one that does: "
+                    "that takes a restart"
+                )
 
     def _report(self, outcome: Outcome, why: str) -> None:
         fields = {"plugin": self._guest.name, "url": self._guest.fetcher.shown}

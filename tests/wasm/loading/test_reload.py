@@ -18,6 +18,7 @@ from kscheduler.wasm.loading.compiling import Version
 from kscheduler.wasm.loading.download import DEFAULT_LIMITS, DownloadLimits
 from kscheduler.wasm.loading.fetch import Fetcher
 from kscheduler.wasm.loading.guest import Guest
+from kscheduler.wasm.loading.plugins import GuestPlugins
 from kscheduler.wasm.loading.reload import Outcome, Reloader
 from tests.wasm.loading.modules import FILTER, FILTER_2, SCORE, FakeEngine, module
 from tests.wasm.loading.servers import Answer, saying, serving, whole
@@ -138,6 +139,30 @@ async def test_other_extension_points_take_a_restart(scene: Scene, caplog: pytes
     why = caplog.records[-1].__dict__["err"]
     assert "with the extension points filter, got one of kube-scheduler-wasm-extension with score" in why
     assert why.endswith("that takes a restart")
+
+
+SEES = {
+    "nodes": module({"filter": ":i"}, [("k8s.io/api", "node", "iiii:i")]),
+    "pods": module({"filter": ":i"}, [("k8s.io/scheduler", "currentPod", "ii:i")]),
+}
+
+
+@pytest.mark.parametrize("what", SEES)
+async def test_a_version_that_reads_complete_objects_takes_a_restart_if_none_are_stored(
+    what: str, scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene.path.write_bytes(SEES[what])
+    plugins = GuestPlugins(cache_dir="")
+    plugins._classes["Policy", ""] = scene.guest, object
+    reloader = plugins.reloader(scene.guest, scene.watched)
+    assert await reloader.look() is Outcome.REFUSED
+    assert f"expected a guest that reads no complete {what}" in caplog.records[-1].__dict__["err"]
+
+
+@pytest.mark.parametrize("what", SEES)
+async def test_a_version_may_read_complete_objects_that_are_stored_for_another(what: str, scene: Scene) -> None:
+    scene.path.write_bytes(SEES[what])
+    assert await Reloader(scene.guest, scene.watched).look() is Outcome.REPLACED
 
 
 async def test_the_way_back_to_the_old_version_is_open(scene: Scene) -> None:
