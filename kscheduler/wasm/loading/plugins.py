@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -180,6 +181,18 @@ class GuestPlugins:
 
 
 def run_apart(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in a thread and event loop of its own and return its result, even within a running event loop."""
-    with ThreadPoolExecutor(1, "guest-fetch") as executor:
-        return executor.submit(asyncio.run, work).result()
+    """Run a coroutine in a thread and event loop of its own and return its result, even within a running event loop.
+
+    If the caller is interrupted, as by Ctrl-C, neither it nor the end of the program waits for the thread, which a
+    server that says nothing would hold up.
+    """
+    found: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            found.set_result(asyncio.run(work))
+        except BaseException as error:
+            found.set_exception(error)
+
+    threading.Thread(target=run, name="guest-fetch", daemon=True).start()
+    return found.result()

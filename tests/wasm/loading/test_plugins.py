@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+import signal
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -221,3 +223,33 @@ async def test_the_same_with_a_guest_that_really_runs(bench: Bench) -> None:
 
 def looks(metrics: Metrics, result: str) -> float:
     return metrics.wasm_guest_reloads_total.labels("Policy", result).value
+
+
+def test_an_interrupt_does_not_wait_for_a_download_that_hangs() -> None:
+    hanging: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+
+    async def hang() -> None:
+        hanging.append((asyncio.get_running_loop(), asyncio.Event()))
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        await hanging[0][1].wait()
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_apart(hang())
+    finally:
+        signal.signal(signal.SIGINT, before)
+    loop, release = hanging[0]
+    loop.call_soon_threadsafe(release.set)
+
+
+async def test_what_runs_apart_may_raise_or_return_within_a_running_loop() -> None:
+    async def fail() -> None:
+        raise ConfigError("no")
+
+    async def find() -> int:
+        return 3
+
+    assert run_apart(find()) == 3
+    with pytest.raises(ConfigError, match="no"):
+        run_apart(fail())
