@@ -14,9 +14,11 @@ def test_a_fault_is_one_line_and_an_exit_code(error: Exception, code: int, capsy
     assert capsys.readouterr().err == "kscheduler: error: a b\n"
 
 
-def test_a_terminal_obeys_nothing_that_an_error_quotes(capsys: pytest.CaptureFixture[str]) -> None:
-    report(ConfigError("\x1b[31mred\x00\x9b\u202egnp.exe: Zürich"))
-    assert capsys.readouterr().err == "kscheduler: error: \\x1b[31mred\\x00\\x9b\\u202egnp.exe: Zürich\n"
+def test_what_a_terminal_would_obey_is_shown_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    report(ConfigError("guest printed \x1b]0;title\x07\x1b[2K\u202e and ä"))
+    assert capsys.readouterr().err == (
+        "kscheduler: error: guest printed \\u001b]0;title\\u0007\\u001b[2K\\u202e and ä\n"
+    )
 
 
 def test_an_error_that_nobody_could_read_is_cut(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeVar
 
+from kscheduler.input.printable import printable as escaped
 from kscheduler.wasm.engine import ExternType, FuncType, Import, MemoryType, OtherType
 
 T = TypeVar("T")
@@ -106,7 +107,7 @@ def _guess(data: bytes) -> str:
 
 def printable(name: str, limit: int = 80) -> str:
     """Return a name from a module, shortened and escaped for messages: it may be long or have control characters."""
-    shown = "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in name[:limit])
+    shown = escaped(name[:limit])
     return shown + "..." if len(name) > limit else shown
 
 
