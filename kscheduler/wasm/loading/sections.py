@@ -2,8 +2,8 @@
 
 The binary format in short: a header of 8 bytes, then sections of one byte id, a length, and that many bytes; numbers
 are LEB128. Code and data are skipped, so the engine has to find out whether the module is valid. Every length is
-compared with the bytes that exist, and every count with what browsers allow, so that no module makes this use more than
-some tens of megabytes.
+compared with the bytes that exist, and counts and sizes with limits, so that no module makes this use more than some
+tens of megabytes, and compiling it more than some hundreds.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ CORE_VERSION = b"\x01\0\0\0"
 COMPONENT_LAYER = b"\x01\0"  # the last two bytes of a component's header
 
 _CUSTOM, _TYPE, _IMPORT, _FUNCTION, _TABLE, _MEMORY, _GLOBAL, _EXPORT, _START = range(9)
+_CODE = 10
 _VALUE_TYPES: Mapping[int, str] = MappingProxyType(  # byte -> letter of engine.FuncType
     {0x7F: "i", 0x7E: "I", 0x7D: "f", 0x7C: "F", 0x7B: "?", 0x70: "?", 0x6F: "?"}
 )
 _FUNCTION_FORM = 0x60
-# Browsers' limits, or a tenth of them where an entry takes microseconds. A guest in Go has some 5,000 functions.
-MAX_FUNCTIONS = 1_000_000
-MAX_ENTRIES = 100_000  # entries of any other section
+# A tenth of the browsers' limit. A guest in Go has some 5,000 functions; each takes 5 KB while the module is compiled.
+MAX_ENTRIES = 100_000  # of any section
+# Compiling takes some 220 times as much memory as the largest function has bytes; in a guest in Go that is 30 KB.
+MAX_FUNCTION_BYTES = 1 << 20
 MAX_VALUES = 1_000  # parameters, or results, of a function: the browsers' limit
 MAX_CUSTOM = 1_000  # custom sections that are read
 _HAS_MAXIMUM, _SHARED, _ADDRESS_64 = 1, 2, 4  # flags of limits
@@ -203,13 +205,15 @@ class _ModuleReader:
         elif identity == _IMPORT:
             self._imports += body.vector("imports", lambda: self._read_import(body))
         elif identity == _FUNCTION:
-            self._functions += body.vector("functions", lambda: self._read_type_index(body), MAX_FUNCTIONS)
+            self._functions += body.vector("functions", lambda: self._read_type_index(body))
         elif identity == _MEMORY:
             self._memories += body.vector("memories", lambda: _read_memory(body))
         elif identity == _EXPORT:
             body.vector("exports", lambda: self._read_export(body))
         elif identity == _START:
             self._has_start = True
+        elif identity == _CODE:
+            body.vector("functions", lambda: _skip_function(body))
 
     def sections(self, size: int) -> Sections:
         return Sections(
@@ -282,6 +286,15 @@ def _at(items: list[T], index: int, place: int, what: str) -> T:
     if index >= len(items):
         raise BadModule(f"byte {place}: expected one of {len(items)} {what}, got number {index}")
     return items[index]
+
+
+def _skip_function(body: _Cursor) -> None:
+    place, size = body.position, body.number("the length of a function")
+    if size > MAX_FUNCTION_BYTES:
+        raise BadModule(f"byte {place}: expected functions of at most {MAX_FUNCTION_BYTES} bytes, got {size}")
+    if size > body.rest:
+        raise BadModule(f"byte {place}: expected a function of {size} bytes, got the end after {body.rest}")
+    body.position += size
 
 
 def _read_value_type(body: _Cursor) -> str:

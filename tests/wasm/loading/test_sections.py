@@ -74,6 +74,12 @@ def test_custom_sections_are_named_and_a_start_function_is_noted() -> None:
         (HEADER + b"\1\x80\x80\x80\x80\x80\1", "in at most 5 bytes, got more"),
         (HEADER + b"\1\xff\xff\xff\xff\x7f", "expected the length of a section of 32 bits, got"),
         (HEADER + section(1, leb(1 << 30)), "expected at most 100000 types, got 1073741824"),
+        (
+            HEADER + section(10, b"\1" + leb((1 << 20) + 1) + bytes((1 << 20) + 1)),
+            "expected functions of at most 1048576 bytes, got 1048577",
+        ),
+        (HEADER + section(10, b"\1\x09abc"), "expected a function of 9 bytes, got the end after 3"),
+        (HEADER + section(3, leb(100_001) + bytes(100_001)), "expected at most 100000 functions, got 100001"),
         (HEADER + section(1, leb(9)), "expected 9 types, got the end after 0 bytes"),
         (HEADER + section(1, b"\1\x60" + leb(1001)), "expected at most 1000 parameters, got 1001"),
         (HEADER + section(1, b"\0") * 2, "expected each section once, got number 1 again"),
