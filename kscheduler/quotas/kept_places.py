@@ -6,6 +6,7 @@ others a place is taken, until a pod of this controller gets a node, wherever th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
@@ -70,6 +71,15 @@ class KeptPlaces:
         for place in self._places:
             theirs = place.demand
             if place.controller != controller and (theirs.priority >= demand.priority or theirs.queue != demand.queue):
+                yield place
+
+    def besides(self, pods: Iterable[Pod]) -> Iterator[KeptPlace]:
+        """Iterate over the places that are left when each of these pods has got one that is kept for its controller."""
+        taken = Counter(map(controller_of, pods))
+        for place in self._places:
+            if taken[place.controller]:
+                taken[place.controller] -= 1
+            else:
                 yield place
 
 

@@ -75,6 +75,12 @@ def test_a_pod_whose_binding_has_failed_gives_up_nothing() -> None:
     assert left(places) == ["n1"]
 
 
+def test_each_pod_that_waits_takes_one_place_of_its_own_controller() -> None:
+    waiting = [of("set", "first").obj(), of("other", "second").obj(), make_pod("bare").obj()]
+    assert [place.node_name for place in kept("n1", "n2", "n3").besides(waiting)] == ["n2", "n3"]
+    assert not list(kept("n1").besides(waiting))
+
+
 def test_places_of_new_moves_replace_those_of_old_ones() -> None:
     places = kept("n1")
     places.got_node(of("set").obj())

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kscheduler.api.objects import RawQuantity
 from kscheduler.config.load import parse_config
 from kscheduler.quotas.moves import SETTLE_S
 from kscheduler.quotas.stays import MOST_STAY_S, STAY_S
@@ -33,9 +34,9 @@ def pod(name: str, cpu: str = "1", of: str = "a", priority: int = 0) -> PodBuild
     return made.owner("ReplicaSet", name).grace_period(GRACE_S)
 
 
-async def fragment(here: World) -> Controllers:
+async def fragment(here: World, deserved: RawQuantity = "unlimited") -> Controllers:
     """Two nodes of four cpu with two free on each."""
-    here.cluster.create_object(queue("a", "", "unlimited"))
+    here.cluster.create_object(queue("a", "", deserved))
     here.run_kubelets()
     controllers = Controllers(here)
     controllers.run()
@@ -111,6 +112,25 @@ async def test_a_gang_leaves_the_place_to_the_pod_that_moves_and_takes_it_if_non
         assert len(here.pending()) == 2
         await here.sleep(5)
         assert here.all_bound()
+
+
+@in_virtual_time
+async def test_a_gang_takes_no_room_beyond_the_share_of_its_queue_beside_the_pod_that_moves() -> None:
+    async with world(config=WITH_GANGS) as here:
+        here.cluster.create_object(queue("b"))
+        await fragment(here, deserved=0)
+        here.add_node("n3", cpu="4")
+        here.add_pod(pod("theirs", "4", "b"))
+        await here.until(here.all_bound)
+        await here.sleep(STAY_S)
+        here.add_pod(pod("p", "4", "b"))
+        await here.until(lambda: any(each.metadata.deletion_timestamp for each in here.cluster.pods.values()))
+        here.cluster.create_object(gang("train", 2))
+        for member in members("train", 2, cpu=2):
+            here.add_pod(member.label(LABEL, "a"))
+        await here.sleep(STAY_S)
+        assert not here.events("theirs", "Preempted")
+        assert {each.metadata.name for each in here.pending()} == {"train-0", "train-1"}
 
 
 @in_virtual_time

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from kscheduler.errors import DecodeError
 from kscheduler.framework.interface import Handle
+from kscheduler.framework.plugins.queues.use_to_come import use_to_come
 from kscheduler.framework.plugins.queues.victims import Preempting, Reclaiming
 from kscheduler.framework.preemption.importance import started_s
 from kscheduler.gangs.preemption.units import ANY_PRIORITY, Exposes, Order, Unit
@@ -79,14 +80,8 @@ class ByShares:
     def _reclaiming(
         self, preemptor: Preemptor, demand: Demand, least: PodInfo, now: float, placed: Collection[str]
     ) -> Reclaiming:
-        ending = self._queues.ending | self._handle.endings.accepted.keys() | self._handle.endings.chosen()
-        use = self._queues.view()
-        for uid in (*ending, *placed):
-            use.remove(uid)
-        own = {queued.uid for queued in preemptor.members}
-        for uid, nomination in self._handle.nominations.by_pod.items():
-            if uid not in own:
-                use.add(nomination.pod.pod)
+        members = [queued.pod_info.pod for queued in preemptor.members]
+        use, ending = use_to_come(self._handle, demand.queue, members, placed)
         return Reclaiming(self._queues, demand, least, now, use, ending)
 
 

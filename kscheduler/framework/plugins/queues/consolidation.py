@@ -28,7 +28,6 @@ from kscheduler.framework.preemption.sparing import spare
 from kscheduler.framework.preemption.violations import split
 from kscheduler.framework.status import Status, unresolvable
 from kscheduler.quotas.kept_places import KeptPlace, controller_of, owner_of
-from kscheduler.quotas.pod_demand import Demand
 from kscheduler.quotas.queues import Amounts
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
@@ -95,12 +94,8 @@ class Consolidation:
         places.settle(self._is_on, lambda uid: self._queues.charged(uid) is not None)
         return bool(places)
 
-    def places_before(self, pod: Pod, demand: Demand) -> list[KeptPlace]:
-        """Return the places that a pod with this demand leaves to those that are moved."""
-        return list(self._moves.places.before(pod, demand)) if self.keeps_places() else []
-
     def retry_after_moves(self, pod: PodInfo) -> None:
-        """Have a pod that left places to others tried again when these should have got nodes: no event need come."""
+        """Have a pod tried again when those that are moved should have got nodes: no event need come."""
         self._handle.retry(pod, self._moves.expected_s(self._handle.evictions.wall()))
 
     def _is_on(self, uid: str, node_name: str) -> bool:

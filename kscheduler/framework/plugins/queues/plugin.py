@@ -19,11 +19,13 @@ from kscheduler.framework.plugins.queues.consolidation import Consolidation
 from kscheduler.framework.plugins.queues.kept_room import nodes_kept
 from kscheduler.framework.plugins.queues.new_places import UID_PREFIX
 from kscheduler.framework.plugins.queues.texts import refusal
+from kscheduler.framework.plugins.queues.use_to_come import use_to_come
 from kscheduler.framework.plugins.queues.victims import Preempting, Reclaiming, Way, no_victims
 from kscheduler.framework.preemption.candidates import Candidate, Cost, Findings, cost, least_cost
 from kscheduler.framework.preemption.evaluator import PostFilterAnswer
 from kscheduler.framework.preemption.within_quotas import QuotaPreemption
 from kscheduler.framework.status import Status, unresolvable, unschedulable
+from kscheduler.quotas.kept_places import KeptPlace
 from kscheduler.quotas.pod_demand import NO_QUEUE, Demand
 from kscheduler.quotas.share_room import ShareRoom
 from kscheduler.quotas.share_view import ShareView
@@ -41,7 +43,7 @@ class QueueCheck:
 
     demand: Demand
     view: ShareView
-    leaves_places: bool = False  # to pods that are moved
+    are_others_moving: bool = False  # whose places are kept
     kept: Set[str] = NO_NODES  # names of nodes whose room is meant for other pods, and not for this one
 
     def clone(self) -> QueueCheck:
@@ -127,12 +129,16 @@ class Queues(QuotaPreemption):
         queues = self._queues
         demand, view = queues.demands.of(pod.pod), queues.view()
         moves = self._consolidation
-        places = moves.places_before(pod.pod, demand) if moves is not None else ()
+        places: Sequence[KeptPlace] = ()
+        are_others_moving = False
+        if moves is not None and moves.keeps_places():
+            places = list(queues.moves.places.before(pod.pod, demand))
+            are_others_moving = any(queues.moves.places.besides((pod.pod,)))
         table, nominations = self._handle.table, self._handle.nominations.by_pod
         kept: Set[str] = NO_NODES
         if demand.queue != NO_QUEUE and (nominations or places):
             kept = nodes_kept(table, nominations.values(), queues.demands, pod, demand, places)
-        state.write(NAME, QueueCheck(demand, view, bool(places), kept))
+        state.write(NAME, QueueCheck(demand, view, are_others_moving, kept))
         if demand.queue == NO_QUEUE:
             return None, None
         why = queues.why_unusable(demand.queue)
@@ -171,9 +177,12 @@ class Queues(QuotaPreemption):
         return super().propose(state, pod, statuses)
 
     def _retry_after_moves(self, state: CycleState, pod: PodInfo) -> None:
-        """Have the pod tried again when moved pods should have got nodes, if it had to leave them their places."""
+        """Have the pod tried again when moved pods should have got nodes, if others are on their way.
+
+        It may have to leave them their places, or its queue may have to leave them its share.
+        """
         check = state.get(NAME, QueueCheck)
-        if check is not None and check.leaves_places and self._consolidation is not None:
+        if check is not None and check.are_others_moving and self._consolidation is not None:
             self._consolidation.retry_after_moves(pod)
 
     def _could_evict(self, state: CycleState, other: PodInfo, pod: PodInfo) -> bool:
@@ -253,13 +262,7 @@ class Queues(QuotaPreemption):
         now = self._handle.evictions.wall()
         ways: list[Preempting | Reclaiming] = [Preempting(self._queues, demand, pod, now)]
         if demand.queue in self._queues.leaves:
-            ending = self._queues.ending | self._handle.endings.accepted.keys() | self._handle.endings.chosen()
-            use = self._queues.view()
-            for uid in ending:
-                use.remove(uid)
-            for uid, nomination in self._handle.nominations.by_pod.items():
-                if uid != pod.uid:
-                    use.add(nomination.pod.pod)
+            use, ending = use_to_come(self._handle, demand.queue, (pod.pod,))
             ways.insert(0, Reclaiming(self._queues, demand, pod, now, use, ending))
         return [way for way in ways if way.is_possible]
 

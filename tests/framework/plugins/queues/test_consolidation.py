@@ -14,6 +14,7 @@ from msgspec import structs
 
 from kscheduler.api.grace_period import DEFAULT_GRACE_S
 from kscheduler.api.objects import PersistentVolumeClaimVolumeSource, Volume
+from kscheduler.api.share_queues import QueueObject
 from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.plugins.queues.plugin import Queues
 from kscheduler.framework.preemption.victim_groups import DryRun
@@ -353,6 +354,58 @@ async def test_kernels_place_no_pods_in_queues_while_places_are_kept() -> None:
     assert made.plugin.admitted("default-scheduler", pods) == 1
     made.evictions.now += SETTLE_S
     assert made.plugin.admitted("default-scheduler", pods) == 2
+
+
+async def sharing(*queues: QueueObject) -> Bench:
+    """Of twelve cpu queue a uses four, of which two are about to move, and b four; a pod of b waits for four more."""
+    made = Bench(*(queues or (make_queue("a"), make_queue("b"))), most_moved=1)
+    made.nodes("n1", "n2", "n3")
+    made.place(pod("moves", cpu="2"), "n1")
+    made.place(pod("stays", cpu="2", priority=5, owner=""), "n2")
+    made.place(pod("theirs", "b", "4", owner=""), "n3")
+    return await moving(made, pod("p", "b", "4"))
+
+
+async def test_a_queue_takes_no_room_beyond_its_share_beside_its_pod_that_moves() -> None:
+    made = await sharing()
+    assert await made.victims(other("4")) == ["moves"]
+    made.cache.remove_pod("uid-default-moves")
+    assert await made.victims(other("4")) == ["moves"]
+    made.evictions.now += SETTLE_S
+    assert await made.victims(other("4")) == ["moves", "theirs"]
+
+
+async def test_a_queue_takes_room_within_its_share_beside_its_pod_that_moves() -> None:
+    made = await sharing()
+    assert await made.victims(other("2")) == ["moves", "theirs"]
+
+
+async def test_the_pod_that_comes_again_takes_room_within_the_share_of_its_queue() -> None:
+    made = await sharing()
+    made.cache.remove_pod("uid-default-moves")
+    assert await made.victims(pod("comes-again", cpu="4")) == ["moves", "theirs"]
+
+
+async def test_a_pod_that_moves_counts_for_the_queues_above_its_own_as_well() -> None:
+    top = make_queue("top"), make_queue("a", "top"), make_queue("c", "top", weight=10)
+    made = await sharing(*top, make_queue("b"))
+    assert await made.victims(other("4", "c")) == ["moves"]
+    made.cache.remove_pod("uid-default-moves")
+    made.evictions.now += SETTLE_S
+    assert await made.victims(other("4", "c")) == ["moves", "theirs"]
+
+
+async def test_a_queue_loses_nothing_while_its_pod_that_moves_is_not_there_to_ask_for_room() -> None:
+    made = await sharing()
+    made.cache.remove_pod("uid-default-moves")
+    assert await made.victims(other("2", "b")) == ["moves"]
+
+
+async def test_a_pod_whose_queue_has_no_more_share_beside_one_that_moves_is_tried_when_that_should_have_come() -> None:
+    made = await sharing(make_queue("a", deserved=4), make_queue("b", deserved=4))
+    important = pod("important", cpu="4", priority=5, owner="").label(*NOT_PREEMPTIBLE)
+    assert await made.victims(important) == ["moves"]
+    assert made.retries == [("important", DEFAULT_GRACE_S + SETTLE_S)]
 
 
 # --- whatever there is ---
