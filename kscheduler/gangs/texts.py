@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kscheduler.api.pod_groups import MAX_TREE_DEPTH
 from kscheduler.framework.preemption.evaluator import POLICY_NEVER as PREEMPTS_NEVER
 from kscheduler.gangs.gang import GangKey
-from kscheduler.gangs.tracked_gang import Lack, TrackedGang, TrackedTree
+from kscheduler.gangs.tracked_gang import Lack, Stage, TrackedGang, TrackedTree
 
 # kube-scheduler's.
 GROUP_UNSCHEDULABLE = "pod group is unschedulable"
@@ -198,13 +198,17 @@ def evicting(victims: int, members: int) -> str:
 
 def placed_text(tracked: TrackedGang) -> str:
     """Return how many pods of a gang have a node, after its minimum was reached."""
-    waiting = len(tracked.members) + tracked.succeeded - tracked.placed
-    rest = f", {waiting} more wait" if waiting > 0 else ""
-    pods, have = ("pod", "has") if tracked.placed == 1 else ("pods", "have")
-    least = f"{tracked.min_members} groups" if isinstance(tracked, TrackedTree) else str(tracked.min_members)
-    return f"{tracked.placed} {pods} of gang {tracked.key} {have} a node, of at least {least}{rest}"
+    return _so_many_have_nodes(tracked, tracked.placed)
 
 
 def stale_text(tracked: TrackedGang, seconds: float) -> str:
-    """Return the message about a gang that has been broken for so long."""
-    return f"only {placed_text(tracked)}, for {seconds:.0f} s"
+    """Return the message about a gang that has been broken for so long. Pods whose bindings are under way wait."""
+    return f"only {_so_many_have_nodes(tracked, tracked.placed - tracked.count(Stage.ASSUMED))}, for {seconds:.0f} s"
+
+
+def _so_many_have_nodes(tracked: TrackedGang, number: int) -> str:
+    waiting = len(tracked.members) + tracked.succeeded - number
+    rest = f", {waiting} more wait" if waiting > 0 else ""
+    pods, have = ("pod", "has") if number == 1 else ("pods", "have")
+    least = f"{tracked.min_members} groups" if isinstance(tracked, TrackedTree) else str(tracked.min_members)
+    return f"{number} {pods} of gang {tracked.key} {have} a node, of at least {least}{rest}"

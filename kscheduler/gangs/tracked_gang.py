@@ -141,6 +141,15 @@ class TrackedGang:
         return self.gang is not None and not self.gang.is_basic and 0 < self.placed < self.gang.min_members
 
     @property
+    def is_half_bound(self) -> bool:
+        """True if the gang is broken, or would be if the bindings under way failed."""
+        placed = self.placed
+        if not placed or self.gang is None or self.gang.is_basic:
+            return False
+        bound = placed - self._stages[Stage.ASSUMED]
+        return bound < self.gang.min_members and (bound > 0 or placed < self.gang.min_members)
+
+    @property
     def lack(self) -> Lack | None:
         """Why the gang cannot be tried; None if it can."""
         gang = self.gang
@@ -201,6 +210,10 @@ class TrackedTree(TrackedGang):
 
     @property
     def is_broken(self) -> bool:
+        return False
+
+    @property
+    def is_half_bound(self) -> bool:
         return False
 
     @property

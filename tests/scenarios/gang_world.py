@@ -31,7 +31,7 @@ SETTLING_S = 180.0
 TIMEOUT_S = 30.0  # of each gang
 NODE_CPUS = 4
 RESERVE_AFTER_S = 3  # gangs fail for so long until room is reserved for one of them
-REPORTED_S = TIMEOUT_S + 3 * PAUSE_S  # by then a gang is reported, unless a binding of it is under way at each look
+REPORTED_S = TIMEOUT_S + 3 * PAUSE_S  # by then a gang is reported, if it is not being bound pod by pod
 REFUSALS = (FaultKind.CONFLICT, FaultKind.FORBIDDEN, FaultKind.NOT_FOUND, FaultKind.SERVER_ERROR)
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from kscheduler.simulator.faults import FaultKind, Verb
 from tests.scenarios.composite_world import play_composites
 from tests.scenarios.gang_world import REPORTED_S, TIMEOUT_S, Rooms, is_binding_of, play
-from tests.scenarios.gangs import BY_LABEL, gang, members
+from tests.scenarios.gangs import BY_LABEL, gang, members, notes
 from tests.support.seeds import sampled
 from tests.support.world import World, in_virtual_time
 
@@ -67,3 +67,20 @@ async def test_a_gang_that_lacks_a_pod_whose_bindings_are_all_refused_is_stale_a
         parts = world.scheduler.gangs
         assert parts is not None
         assert not parts.mending.stale
+
+
+@in_virtual_time
+async def test_a_gang_is_stale_although_the_outcome_of_its_last_binding_stays_in_doubt() -> None:
+    async with World(config=BY_LABEL, expect_conditions=False) as world:
+        world.faults.add(FaultKind.SERVER_ERROR, Verb.BIND, count=1, matches=is_binding_of("g-1"))
+        world.faults.add(FaultKind.FORBIDDEN, Verb.BIND, matches=is_binding_of("g-1"))
+        world.add_nodes(2)
+        world.cluster.create_object(gang("g", 2, schedule_timeout_seconds=int(TIMEOUT_S)))
+        for pod in members("g", 2):
+            world.add_pod(pod)
+        await world.sleep(REPORTED_S)
+        assert len(world.scheduler.bindings) == 1
+        (note,) = notes(world, "Stale")
+        assert note.startswith("only 1 pod of gang default/g has a node, of at least 2, 1 more wait, for ")
+        world.faults.clear()
+        await world.until(world.all_bound)
