@@ -1,7 +1,8 @@
 """Tells the pods of a gang that is not tried what it lacks: its PodGroup, or more pods.
 
 The pods of a gang come one after another, so that nearly each gang lacks some for a moment. Hence what a gang lacks is
-said once it has lacked it for some seconds, as an Event and the condition PodScheduled of each of its pods.
+said once it has lacked it for some seconds, as an Event and the condition PodScheduled of each of its pods. By our own
+rules, room that was made for them by evictions is kept no longer then.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ NAME = "Gangs"  # stands for a plugin in statuses
 
 
 class ParkedReports:
-    """`run` is a task. `report(pod, status)` tells a pod why it is not tried."""
+    """`run` is a task. `report` tells a pod why it is not tried, as `ScheduleOne.report_not_scheduled` does."""
 
     def __init__(
         self,
         registry: Registry,
         queue: GangQueue,
-        report: Callable[[Pod, Status], None],
+        report: Callable[[Pod, Status, str | None], None],
         permission: WritePermission,
         clock: Clock,
     ) -> None:
@@ -71,5 +72,6 @@ class ParkedReports:
             self.parked(key)
             return
         status = unresolvable(lack(tracked)).of(NAME)
+        nomination = None if self._registry.rules.follows_kubernetes else ""
         for queued in stand_in.members.values():
-            self._report(queued.pod_info.pod, status)
+            self._report(queued.pod_info.pod, status, nomination)

@@ -100,6 +100,46 @@ async def test_while_victims_end_their_room_is_kept_from_pods_of_lower_priority(
         assert not bound(world, "equal")
 
 
+@pytest.mark.parametrize("lacks", ["its PodGroup", "a pod"])
+def test_a_gang_that_cannot_be_tried_any_more_gives_up_the_room_that_was_made_for_it(lacks: str) -> None:
+    @in_virtual_time
+    async def scenario() -> None:
+        async with World(config=BY_LABEL) as world:
+            world.run_kubelets()
+            world.add_nodes(2)
+            await fill(world, *(low(f"low-{i}").grace_period(20) for i in range(4)))
+            add_gang(world, "train", 4)
+            await world.until(lambda: not left(world, "low"))
+            if lacks == "a pod":
+                world.cluster.delete_pod("default/train-0")
+            else:
+                world.cluster.delete_object(GROUPS, "default/train")
+            await world.until(lambda: not bound(world, "low"))
+            for number in range(4):
+                world.add_pod(low(f"late-{number}", priority=10))
+            await world.until(lambda: len(bound(world, "late")) == 4)
+            assert not any(world.pod(name).status.nominated_node_name for name in left(world, "train"))
+            assert not world.scheduler.nominations.by_pod
+
+    scenario()
+
+
+@in_virtual_time
+async def test_a_gang_of_which_a_pod_is_replaced_at_once_keeps_the_room_that_was_made_for_it() -> None:
+    async with World(config=BY_LABEL) as world:
+        world.run_kubelets()
+        world.add_nodes(2)
+        await fill(world, *(low(f"low-{i}").grace_period(20) for i in range(4)))
+        add_gang(world, "train", 4)
+        await world.until(lambda: not left(world, "low"))
+        world.cluster.delete_pod("default/train-0")
+        world.add_pod(low("late", priority=10))
+        await world.sleep(2)
+        world.add_pod(low("train-4", priority=HIGH).label(POD_GROUP_LABEL, "train"))
+        await world.until(lambda: len(bound(world, "train")) == 4)
+        assert not bound(world, "late")
+
+
 def attempts(world: World) -> float:
     """How many attempts of gangs of Coscheduling there were."""
     counted = world.metrics.gang_attempts_total
