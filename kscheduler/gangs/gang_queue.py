@@ -586,9 +586,11 @@ class GangQueue(SchedulingQueue):
             self._show(stand_in, self._new_face(stand_in.gang_key, member, stand_in.pod_info.priority))
 
     def _refresh_face(self, stand_in: StandIn, member: PodInfo | None) -> None:
-        """Let a gang look like a member: the given one, or else any that it holds."""
-        looks_like = next(iter(stand_in.members.values())).pod_info if member is None else member
-        stand_in.pod_info = self._new_face(stand_in.gang_key, looks_like, stand_in.pod_info.priority)
+        """Let a gang look like a member: the given one, or else any that it holds; as important as any of these."""
+        held = stand_in.members.values()
+        looks_like = next(iter(held)).pod_info if member is None else member
+        priority = max(each.pod_info.priority for each in held)
+        stand_in.pod_info = self._new_face(stand_in.gang_key, looks_like, priority)
 
     def _show(self, stand_in: StandIn, face: PodInfo) -> None:
         """Give a gang another face, wherever it is."""

@@ -123,6 +123,21 @@ def test_a_gang_has_its_own_priority_or_that_of_its_most_important_member() -> N
     assert world.pop() == ["low: c"]
 
 
+def test_a_gang_is_no_more_important_than_its_pods_that_still_wait() -> None:
+    world = World()
+    world.set("train", 2)
+    world.add(pod("a", "train", priority=9), pod("b", "train"), pod("c", "train"))
+    stand_in = world.pop_gang()
+    for qpi in [*stand_in.flying.values()][:2]:
+        world.assume(qpi)
+    last = stand_in.flying["uid-default-c"]
+    world.queue.add_unschedulable_if_not_present(last, world.now, FIT)
+    world.queue.return_gang(stand_in, Outcome.PLACED, world.now)
+    world.add(pod("middle", priority=5))
+    assert world.pop() == ["middle"]
+    assert world.pop() == ["train: c"]
+
+
 def test_a_gang_keeps_its_age_by_our_rules_and_goes_to_the_end_by_upstreams() -> None:
     for rules, expected in ((WHOLE, ["old", "new"]), (UPSTREAM_1_37, ["new", "old"])):
         world = World(rules)
