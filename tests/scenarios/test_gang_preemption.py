@@ -14,6 +14,7 @@ from kscheduler.client.pod_group_kinds import COSCHEDULING_POD_GROUPS as GROUPS
 from kscheduler.client.protocol import PODS
 from kscheduler.config.load import parse_config
 from kscheduler.gangs.gang_queue import Outcome
+from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.testing.wrappers import PodBuilder
 from tests.scenarios.evicted import bound, budget, fill, left, low
@@ -137,6 +138,24 @@ async def test_a_gang_of_which_a_pod_is_replaced_at_once_keeps_the_room_that_was
         await world.sleep(2)
         world.add_pod(low("train-4", priority=HIGH).label(POD_GROUP_LABEL, "train"))
         await world.until(lambda: len(bound(world, "train")) == 4)
+        assert not bound(world, "late")
+
+
+@in_virtual_time
+async def test_pods_of_a_gang_that_are_less_important_than_others_of_it_keep_their_room_as_well() -> None:
+    async with World(config=BY_LABEL, latency=Latency(write_s=0.05)) as world:
+        world.run_kubelets()
+        world.add_nodes(4)
+        await fill(world, *(low(f"low-{i}").grace_period(20) for i in range(8)))
+        world.cluster.create_object(gang("train", 8))
+        for number in range(8):
+            priority = HIGH if number < 4 else HIGH // 2
+            world.add_pod(low(f"train-{number}", priority=priority).label(POD_GROUP_LABEL, "train"))
+        await world.until(lambda: not left(world, "low"))
+        await world.sleep(5)
+        assert [name for name in left(world, "train") if not world.pod(name).status.nominated_node_name] == []
+        world.add_pod(low("late", priority=10))
+        await world.until(lambda: len(bound(world, "train")) == 8)
         assert not bound(world, "late")
 
 

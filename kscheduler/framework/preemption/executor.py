@@ -137,7 +137,7 @@ class Executor:
         """Clear nominations of pods of lower priority to the node. Returns False if one failed, which is tolerable."""
         succeeded = True
         for pod in self._handle.nominations.on(node_name):
-            if pod.priority >= preemptor.priority:
+            if self._may_stay_nominated(pod, preemptor):
                 continue
             try:
                 await self._evictions.clear_nomination(pod.pod)
@@ -148,6 +148,10 @@ class Executor:
                 )
                 succeeded = False
         return succeeded
+
+    def _may_stay_nominated(self, pod: PodInfo, preemptor: PodInfo) -> bool:
+        """Return True if a pod that is nominated to the preemptor's node may stay so."""
+        return pod.priority >= preemptor.priority
 
     async def _end(self, victim: Pod, preemptor: PodInfo, node_name: str) -> tuple[_End, bool]:
         """Evict one victim, unless another preemptor does.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from kscheduler.api.grace_period import grace_s
@@ -52,7 +52,8 @@ class GangExecutor(Executor):
         self._tell_victim = tell
         self._gang_uid = gang_uid
         self._counts_apart = counts_apart
-        self._nodes: dict[str, Collection[str]] = {}  # uid of a gang's face -> the nodes that it will use
+        # Uid of a gang's face -> the nodes that its members will use, by their uids.
+        self._nominations: dict[str, Mapping[str, str]] = {}
         self._awaited: dict[str, _Awaited] = {}  # uid of a gang's face -> the victims of its latest preemption
 
     def is_leaving(self, pod: Pod) -> bool:
@@ -61,13 +62,14 @@ class GangExecutor(Executor):
             return True
         return self._endings.is_chosen(pod.metadata.uid)
 
-    def evict(self, victims: Sequence[PodInfo], gang: PodInfo, nodes: Collection[str]) -> None:
+    def evict(self, victims: Sequence[PodInfo], gang: PodInfo, nominations: Mapping[str, str]) -> None:
         """Begin to evict the victims, the most important first, for the gang with this face.
 
-        Pods of lower priority lose their nominations to `nodes`.
+        `nominations`: pod uid of a member -> the node that it will use. Other pods, if they are less important than the
+        most important member, lose their nominations to these nodes.
         """
-        self._nodes = {uid: names for uid, names in self._nodes.items() if self.is_running(uid)}
-        self._nodes[gang.uid] = nodes
+        self._nominations = {uid: nodes for uid, nodes in self._nominations.items() if self.is_running(uid)}
+        self._nominations[gang.uid] = nominations
         now = self._evictions.wall()
         self._awaited = {uid: awaited for uid, awaited in self._awaited.items() if 0 <= awaited.until - now <= MOST_S}
         longest_s = max((grace_s(victim.pod) for victim in victims), default=0)
@@ -116,6 +118,10 @@ class GangExecutor(Executor):
 
     async def _clear_nominations(self, node_name: str, preemptor: PodInfo) -> bool:
         succeeded = True
-        for name in sorted(self._nodes.get(preemptor.uid, ())):
+        for name in sorted(set(self._nominations.get(preemptor.uid, {}).values())):
             succeeded &= await super()._clear_nominations(name, preemptor)
         return succeeded
+
+    def _may_stay_nominated(self, pod: PodInfo, preemptor: PodInfo) -> bool:
+        is_member = pod.uid in self._nominations.get(preemptor.uid, {})  # which may be less important than others
+        return is_member or super()._may_stay_nominated(pod, preemptor)

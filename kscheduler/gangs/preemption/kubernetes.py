@@ -126,7 +126,7 @@ class KubernetesPreemption:
             if violations and self._handle.release.measures_preemptors:
                 self._handle.evictions.violated(kind, violations)
         if victims:
-            self._executor.evict(victims, face, ())
+            self._executor.evict(victims, face, {})
         return Status(Code.SUCCESS, (preempting(len(victims)),)), nominations
 
     def _is_ongoing(self, nominated: Iterable[str], priority: int) -> bool:

@@ -83,7 +83,7 @@ class MemberwisePreemption:
         # 3. The others are evicted.
         victims = pods_of(order.by_importance(out))
         if victims:
-            self._executor.evict(victims, face, ())
+            self._executor.evict(victims, face, {})
         return EVICTS
 
     def _units(self, below: int) -> list[Unit]:

@@ -295,7 +295,7 @@ class WholePreemption:
         victims = len(leaving)
         log.info("preemption found room for a gang", extra={"gang": face.key, "victims": victims})
         if victims:
-            self._executor.evict(leaving, face, frozenset(found.nominations.values()))
+            self._executor.evict(leaving, face, found.nominations)
         elif not found.uses_ending:
             self._handle.retry(face, RETRY_S)  # no event will come
         return Answer(evicting(victims, len(found.nominations)), found.nominations, evicts=True)

@@ -34,7 +34,7 @@ class NotingExecutor(GangExecutor):
 
     victims: tuple[str, ...] = ()
 
-    def evict(self, victims: Sequence[PodInfo], gang: PodInfo, nodes: object) -> None:
+    def evict(self, victims: Sequence[PodInfo], gang: PodInfo, nominations: object) -> None:
         self.victims = tuple(victim.pod.metadata.name for victim in victims)
 
 
