@@ -204,6 +204,18 @@ async def test_in_its_own_queue_a_gang_evicts_less_important_pods_only() -> None
 
 
 @in_virtual_time
+async def test_a_gang_at_the_limit_of_its_queue_evicts_less_important_pods_of_it_wherever_they_are() -> None:
+    async with world() as here:
+        await share(here, queue("a", limit=4), cpus=8)
+        for number in range(4):
+            here.add_pod(single(f"a{number}", "a", priority=number).node_selector(host="n0"))
+        await here.until(here.all_bound)
+        add_gang(here, "train", 2, "a", priority=10)
+        await here.until(lambda: {here.node_of("train-0"), here.node_of("train-1")} == {"n1"}, within_s=30.0)
+        assert left(here, "a") == ["a2", "a3"]
+
+
+@in_virtual_time
 async def test_a_limit_above_both_queues_counts_what_leaves() -> None:
     async with world() as here:
         await share(here, queue("team", limit=4), queue("a", "team"), queue("b", "team"), cpus=8)

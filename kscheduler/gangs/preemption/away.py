@@ -51,6 +51,11 @@ class Away:
         return self._cache.recounts != self._recounts
 
     @property
+    def counts_queues(self) -> bool:
+        """True if there are queues with shares, in which pods that are away do not count."""
+        return self._uncounted is not None
+
+    @property
     def uids(self) -> set[str]:
         """The uids of the pods that are away."""
         return set(self._pods)

@@ -16,7 +16,8 @@ class Fitting:
     """Checks one of equal members on each node, with all others there.
 
     Or each member with only those there that were planned before it, as kube-scheduler does (`in_order`). Where all
-    members are plain, the pods on a node alone decide, so that only nodes are looked at to which pods came back.
+    members are plain, the pods on a node alone decide, so that only nodes are looked at to which pods came back. Beside
+    these a node of each kind of members is looked at if there are queues with shares, whose limits count pods anywhere.
     """
 
     def __init__(self, planner: Planner, away: Away, plan: Plan, most_checks: int, *, in_order: bool = False) -> None:
@@ -30,7 +31,12 @@ class Fitting:
             pod = placed.queued.pod_info
             kinds = self._by_node.setdefault(placed.node_name, {})
             kinds[pod.uid if pod.signature is None else (pod.signature, pod.priority)] = placed
-        # Do the pods on a node alone decide whether a member fits there?
+        # A node of each kind of members, on which it is checked that queues with shares take them.
+        self._nodes_of_kinds: dict[str, None] = {}
+        if away.counts_queues:
+            first = {kind: name for name, kinds in reversed(self._by_node.items()) for kind in kinds}
+            self._nodes_of_kinds = dict.fromkeys(first.values())
+        # Do the pods on a node alone decide whether a member fits there, beside these?
         self.is_local = all(planner.is_plain(placed.queued.pod_info) for placed in plan.placed)
 
     def is_touched(self, unit: Unit) -> bool:
@@ -47,7 +53,7 @@ class Fitting:
             # Those first that have less room now: if a member does not fit, then mostly there.
             on_nodes = dict.fromkeys(self._away.node_of(pod) for pod in pods_of(returned))
             touched = [name for name in on_nodes if name in self._by_node]
-            names = touched
+            names = dict.fromkeys([*touched, *self._nodes_of_kinds])
             if not self.is_local or any(pod.states_affinity for pod in pods_of(returned)):
                 if self._in_order:
                     return self._hold_in_order()

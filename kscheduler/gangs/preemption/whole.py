@@ -418,8 +418,8 @@ class _Search:
         left = [unit for unit in leaving if not unit.is_ending and any(pod.uid in gone for pod in unit.pods)]
         items = [item for unit in left for item in self._items(unit)]
         check = Fitting(self._planner, self._away, plan, MOST_CHECKS)
-        # 1. Those that are where no member goes; then the others, those first whose eviction costs most.
-        out = self._give_back([item for item in items if not check.is_touched(item)], check)
+        # 1. Those that are where no member goes; then the others. Of each those first whose eviction costs most.
+        out = self._give_back(self._order.returning([item for item in items if not check.is_touched(item)]), check)
         out += self._return_in_order([item for item in items if check.is_touched(item)], check)
         # 2. Gangs that lost more than their surplus go whole, which may spare others.
         whole = self._close_gangs(out)
