@@ -14,14 +14,27 @@ def check_writable(path: str) -> None:
     """Raise ConfigError if a report cannot be written to this path."""
     target = Path(path)
     try:
+        is_there = _is_there(target)
         if target.is_dir():
             raise ConfigError(f"{path}: expected a file to write, this is a directory")
         if not target.parent.is_dir():
             raise ConfigError(f"{path}: cannot be written: expected a directory {target.parent}, there is none")
-        if not os.access(target if target.exists() else target.parent, os.W_OK):
+        if not os.access(target if is_there else target.parent, os.W_OK):
             raise ConfigError(f"{path}: cannot be written: no permission")
     except OSError as error:  # such as a name that is too long
         raise ConfigError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def _is_there(path: Path) -> bool:
+    """Say whether there is such a file. Raises OSError for a name that no file can have.
+
+    `Path.exists` does not, from CPython 3.14 on.
+    """
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 def save(path: str, content: bytes) -> None:
