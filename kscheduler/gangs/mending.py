@@ -19,7 +19,7 @@ from collections.abc import Callable
 from kscheduler.clock import Clock
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.registry import Registry
-from kscheduler.gangs.tracked_gang import Stage, TrackedGang
+from kscheduler.gangs.tracked_gang import TrackedGang
 
 PAUSE_S = 5.0  # until a gang whose timeout is over is looked at again, if it was not reported
 
@@ -97,6 +97,6 @@ class Mending:
         """Return True if a gang whose timeout is over is to be reported."""
         if tracked.is_broken:
             return self._waits(tracked.key)
-        bound = tracked.placed - tracked.count(Stage.ASSUMED)
-        before, self._bound[tracked.key] = self._bound.get(tracked.key), bound
-        return before == bound
+        before = self._bound.get(tracked.key)
+        self._bound[tracked.key] = tracked.bound
+        return before == tracked.bound

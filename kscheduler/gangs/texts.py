@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kscheduler.api.pod_groups import MAX_TREE_DEPTH
 from kscheduler.framework.preemption.evaluator import POLICY_NEVER as PREEMPTS_NEVER
 from kscheduler.gangs.gang import GangKey
-from kscheduler.gangs.tracked_gang import Lack, Stage, TrackedGang, TrackedTree
+from kscheduler.gangs.tracked_gang import Lack, TrackedGang, TrackedTree
 
 # kube-scheduler's.
 GROUP_UNSCHEDULABLE = "pod group is unschedulable"
@@ -203,7 +203,7 @@ def placed_text(tracked: TrackedGang) -> str:
 
 def stale_text(tracked: TrackedGang, seconds: float) -> str:
     """Return the message about a gang that has been broken for so long. Pods whose bindings are under way wait."""
-    return f"only {_so_many_have_nodes(tracked, tracked.placed - tracked.count(Stage.ASSUMED))}, for {seconds:.0f} s"
+    return f"only {_so_many_have_nodes(tracked, tracked.bound)}, for {seconds:.0f} s"
 
 
 def _so_many_have_nodes(tracked: TrackedGang, number: int) -> str:

@@ -125,6 +125,11 @@ class TrackedGang:
         return placed + self.succeeded if self._rules.counts_succeeded else placed
 
     @property
+    def bound(self) -> int:
+        """The number of `placed` members whose bindings are not under way any more."""
+        return self.placed - self._stages[Stage.ASSUMED]
+
+    @property
     def available(self) -> int:
         """The number of members that count towards the minimum: placed ones, and those that can be."""
         known = len(self.members) - (0 if self._rules.counts_gated else self.gated)
@@ -146,7 +151,7 @@ class TrackedGang:
         placed = self.placed
         if not placed or self.gang is None or self.gang.is_basic:
             return False
-        bound = placed - self._stages[Stage.ASSUMED]
+        bound = self.bound
         return bound < self.gang.min_members and (bound > 0 or placed < self.gang.min_members)
 
     @property
