@@ -256,7 +256,7 @@ class _Simulation:
     def _create_existing(self) -> None:
         """Create the pods that have a node from the start, before the scheduler starts."""
         for arrival in self._scenario.arrivals:
-            if arrival.pod.spec.node_name and _is_at_start(arrival):
+            if _is_there_at_start(arrival):
                 self._create(arrival, 0.0)
 
     async def _play(self, started_s: float) -> Ending:
@@ -302,7 +302,7 @@ class _Simulation:
             arrival = arrivals[self._arrived]
             self._arrived = following = self._arrived + 1
             self._next_arrival_s = started_s + arrivals[following].at_s if following < len(arrivals) else math.inf
-            if not (arrival.pod.spec.node_name and _is_at_start(arrival)):
+            if not _is_there_at_start(arrival):
                 self._create(arrival, started_s)
                 created += 1
                 if created == CHUNK:
@@ -494,8 +494,9 @@ def unscheduled_condition(pod: Pod) -> PodCondition | None:
     return None
 
 
-def _is_at_start(arrival: Arrival) -> bool:
-    return arrival.at_s <= 0.0
+def _is_there_at_start(arrival: Arrival) -> bool:
+    """Return True for a pod that has its node before the scheduler starts."""
+    return bool(arrival.pod.spec.node_name) and arrival.at_s <= 0.0
 
 
 def _has_claims(pod: Pod) -> bool:
