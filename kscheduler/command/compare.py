@@ -23,8 +23,7 @@ EXIT_DIFFERS = 1  # with --fail-on-difference, and for a violated invariant
 
 def compare_runs(arguments: CompareArguments) -> int:
     """Compare both sides, print the result and return the exit code. Raises ConfigError for wrong input."""
-    if arguments.html is not None:
-        check_writable(arguments.html)
+    check_writable(arguments.html)
     a, b = read_sides(arguments)
     try:
         found = compare(a, b, arguments.limit, silently if arguments.quiet else _shown)

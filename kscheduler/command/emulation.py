@@ -140,7 +140,9 @@ async def _served(
             if isinstance(error, DEFINITE) or clock.now() + pause_s > end_s:
                 raise
             if backoff.failures == 1:  # nothing else is done meanwhile that could say what is wrong
-                log.warning("the apiserver has not told its version yet; it is asked again", extra={"err": str(error)})
+                log.warning(
+                    "the apiserver's version is not known yet; the request is repeated", extra={"err": str(error)}
+                )
         await sleep(pause_s)
 
 

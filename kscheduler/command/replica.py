@@ -66,8 +66,8 @@ class Replica:
 
         `make_server` builds the endpoint and is called once the first lists are requested; None: no endpoint.
         `while_listing` runs concurrently with the first lists; the function passed to it returns True once they are
-        complete. `end_at_next_signal` is called when a replica that was told to stop no longer handles such signals
-        itself, so that the next one ends the process at once.
+        complete. `end_at_next_signal` is called after a signal to stop, when the replica no longer handles such
+        signals itself, so that the next one ends the process at once.
         """
         self._scheduler = scheduler
         self._clock = clock

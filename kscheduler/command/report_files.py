@@ -10,8 +10,14 @@ from pathlib import Path
 from kscheduler.errors import ConfigError
 
 
-def check_writable(path: str) -> None:
-    """Raise ConfigError if a report cannot be written to this path."""
+def check_writable(*paths: str | None) -> None:
+    """Raise ConfigError if a report cannot be written to one of these paths; None: no report is asked for."""
+    for path in paths:
+        if path is not None:
+            _check_writable(path)
+
+
+def _check_writable(path: str) -> None:
     target = Path(path)
     try:
         is_there = _is_there(target)

@@ -42,9 +42,7 @@ EXIT_VIOLATED = 1
 def simulate(namespace: argparse.Namespace) -> int:
     """Run a simulation, write its reports, and return the exit code: 0 if all invariants held. Raises ConfigError."""
     arguments = read_arguments(namespace)
-    for path in (arguments.output, arguments.html, arguments.placements):
-        if path is not None:
-            check_writable(path)
+    check_writable(arguments.output, arguments.html, arguments.placements)
     try:
         report, outcome = run(arguments)
     except KeyboardInterrupt:

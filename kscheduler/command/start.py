@@ -6,8 +6,8 @@ would be an exit code of -15, and in a container it would be lost, since the ker
 has no handler for; the kubelet would then wait for its whole grace period. `running.until_signal` and `replica.Replica`
 handle the signals later, each for a while, and leave these handlers in place around theirs.
 
-Once the process has been told to stop, another signal ends it at once with exit code 1, as it ends kube-scheduler,
-whatever it is still waiting for.
+After a first signal to stop, a second one ends the process at once with exit code 1, as it ends kube-scheduler,
+whatever the process is still waiting for.
 
 Nothing may be imported here at the top that itself imports the rest of kscheduler.
 """
@@ -42,7 +42,7 @@ def end_at_once(number: int, frame: object) -> None:
 
 
 def end_at_next_signal() -> None:
-    """Let the next signal to stop end the process at once, because it was told to stop before."""
+    """Let the next signal to stop end the process at once: it is the second one."""
     for number in SIGNALS:
         signal.signal(number, end_hurried)
 

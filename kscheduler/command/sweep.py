@@ -41,8 +41,7 @@ def sweep(arguments: SweepArguments, clock: Clock) -> int:
     plan = Plan(grid, arguments.seeds, max_runs=arguments.max_runs)
     written = PlanFile(__version__, list(grid.metrics), choose_baseline(arguments.baseline, plan.configs), plan.runs())
     plan.check_traces()
-    if arguments.html is not None:
-        check_writable(arguments.html)
+    check_writable(arguments.html)
     if arguments.dry_run:
         print(_planned(plan, written))
         return 0
@@ -69,8 +68,7 @@ def sweep(arguments: SweepArguments, clock: Clock) -> int:
 
 def collect(arguments: CollectArguments, clock: Clock) -> int:
     """Join the lines of pods' logs into the results, and return the exit code: 0 if no run is left or failed."""
-    if arguments.html is not None:
-        check_writable(arguments.html)
+    check_writable(arguments.html)
     with Results(arguments.out) as results:
         plan = results.read_plan()
         _print_notes(results)

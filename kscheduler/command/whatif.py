@@ -28,8 +28,7 @@ def whatif(arguments: WhatIfArguments) -> int:
 
     Raises ConfigError for wrong input, NotMet if no number of nodes meets the objectives.
     """
-    if arguments.html is not None:
-        check_writable(arguments.html)
+    check_writable(arguments.html)
     scenarios = WhatIf(arguments)
     try:
         answer = _answer(arguments, scenarios)
