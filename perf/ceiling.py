@@ -6,9 +6,11 @@
     python -m perf.ceiling --shapes plain --stages            # and where the time goes (needs py-spy's rights)
     python -m perf.ceiling --idle 60                          # what an idle scheduler uses
     python -m perf.ceiling --shapes plain --come-and-go 1000000    # does memory grow with the pods that have gone?
+    python -m perf.ceiling --shapes plain --qps 1000 --pods 10000    # what a pod costs where the rate limit holds it up
 
 The real process (`kscheduler run`) is pinned to core 0, the stub apiserver and this program to core 1. The stub speaks
 TLS, serves lists and watches as JSON and takes bindings and Events as protobuf, with answers as long as an apiserver's.
+The scheduler has no client rate limit: with one, a longer burst would measure that.
 A round lasts from the first pod's creation to the last binding; its CPU time is counted until the last Event. It is
 checked that each pod was bound once, to an existing node. CPU time is of the scheduler's process, all its threads;
 memory is the highest resident set.
@@ -45,6 +47,7 @@ class Plan:
     nodes: int
     pods: int
     warm_up: int  # pods placed before measuring, so that pod classes are compiled and connections open
+    qps: float  # the scheduler's clientConnection.qps and burst; negative for no limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--nodes", type=int, default=5_000)
     parser.add_argument("--pods", type=int, default=20_000)
     parser.add_argument("--warm-up", type=int, default=2_000, help="pods before, which are not counted")
+    parser.add_argument("--qps", type=int, default=-1, help="the scheduler's qps and burst (default: no limit)")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--against", type=Path, help="another checkout with its own .venv; rounds take turns")
     parser.add_argument("--stages", action="store_true", help="one more round of each shape under py-spy")
@@ -75,24 +79,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--output", type=Path, help="file for the rounds, as JSON")
     options = parser.parse_args(argv)
+    load = (options.nodes, options.pods, options.warm_up, options.qps)
     if options.idle:
-        print(idle(Plan("plain", ROOT, options.nodes, options.pods, options.warm_up), options.idle))
+        print(idle(Plan("plain", ROOT, *load), options.idle))
         return 0
     if options.come_and_go:
         for shape in options.shapes:
-            come_and_go(Plan(shape, ROOT, options.nodes, options.pods, options.warm_up), options.come_and_go)
+            come_and_go(Plan(shape, ROOT, *load), options.come_and_go)
         return 0
     checkouts = [ROOT, *([options.against.resolve()] if options.against else [])]
     rounds: list[Round] = []
     for shape in options.shapes:
         for number in range(options.rounds):
             for checkout in checkouts if number % 2 == 0 else checkouts[::-1]:
-                rounds.append(measure(Plan(shape, checkout, options.nodes, options.pods, options.warm_up)))
+                rounds.append(measure(Plan(shape, checkout, *load)))
                 print(_line(rounds[-1]), file=sys.stderr, flush=True)
     print(table(rounds, [_name(checkout) for checkout in checkouts]))
     if options.stages:
         for shape in options.shapes:
-            print(stages(Plan(shape, ROOT, options.nodes, options.pods, options.warm_up)))
+            print(stages(Plan(shape, ROOT, *load)))
     if options.output:
         options.output.write_text(json.dumps([asdict(each) for each in rounds], indent=1) + "\n", encoding="utf-8")
     return 0
@@ -173,7 +178,10 @@ def started(stub: StubApiserver, plan: Plan) -> KScheduler:
     """Return a scheduler that knows the nodes and has placed its first pods."""
     stub.create_nodes(plan.nodes, "node-{index}", [served_node(node) for node in pod_shapes.zoned_nodes()])
     python = Path(sys.executable) if plan.checkout == ROOT else plan.checkout / ".venv/bin/python"
-    scheduler = KScheduler(stub, python=python, root=plan.checkout, cores=SCHEDULER_CORE)
+    burst_tokens = max(1, int(plan.qps))
+    scheduler = KScheduler(
+        stub, python=python, root=plan.checkout, cores=SCHEDULER_CORE, qps=plan.qps, burst=burst_tokens
+    )
     eventually(lambda: stub.state().watches["pods"] and stub.state().watches["nodes"], "the watches are open")
     burst(stub, plan.shape, plan.warm_up)
     return scheduler

@@ -10,13 +10,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
-from functools import partial
 from typing import Final
 from urllib.parse import quote
 
 from kscheduler.client import protobuf
 from kscheduler.client.protocol import Binding, BindRequest
-from kscheduler.client.ratelimit import Priority, RateLimiter
+from kscheduler.client.ratelimit import Priority, RateLimiter, Waiting
 from kscheduler.client.slots import Slots
 from kscheduler.client.transport import Sent, Transport
 from kscheduler.client.write_permission import NOT_BOUND, not_leading
@@ -48,7 +47,8 @@ class BindingWriter:
         self._timeout_s = timeout_s
         self._waiting: deque[BindRequest] = deque()
         self._tokens = 0  # taken for bindings that wait
-        self._asked = 0  # tokens we wait for
+        self._for_tokens = Waiting(_BIND, self._tokens_came)
+        self._asked_at: deque[float] = deque()  # when each of the tokens that are still to come was asked for
         slots.call_when_free(self._waiting, self._pump)
 
     def write(self, request: BindRequest) -> bool:
@@ -95,14 +95,16 @@ class BindingWriter:
             waiting.popleft()
 
     def _wait_for_tokens(self) -> None:
-        while self._asked < min(len(self._waiting), self.limit.value):
-            self._asked += 1
-            self._limiter.call_with_token(Priority.BIND, partial(self._token_came, self._clock.now()))
+        more = min(len(self._waiting), self.limit.value) - len(self._asked_at)
+        if more > 0:
+            self._asked_at.extend([self._clock.now()] * more)
+            self._limiter.want(self._for_tokens, more)
 
-    def _token_came(self, asked_at: float) -> None:
-        self._asked -= 1
-        self._tokens += 1
-        self._transport.observer.observe_rate_limiter("POST", self._transport.host, self._clock.now() - asked_at)
+    def _tokens_came(self, count: int) -> None:
+        self._tokens += count
+        now, transport = self._clock.now(), self._transport
+        for _ in range(count):
+            transport.observer.observe_rate_limiter("POST", transport.host, now - self._asked_at.popleft())
         self._pump()
 
 

@@ -117,7 +117,7 @@ class KubeClient:
         self._clock = clock
         self._limiter = RateLimiter(qps, burst, clock)
         self._event_limiter = RateLimiter(qps, burst, clock)
-        self._has_event_token = False  # one is kept for the next Event, which has to wait for its slot
+        self._event_tokens = 0  # kept for the next Events, which have to wait for their slots
         self._slots = Slots(AdaptiveLimit(DEFAULT_WRITES))
         self._event_slot = _HeldSlot(self._slots)  # all are equal
         self._repeated = RepeatedRequests(clock)
@@ -432,18 +432,34 @@ class KubeClient:
             )
 
     async def event_slot(self, waited_s: float) -> EventSlot:
-        if self._has_event_token:
-            self._has_event_token = False
+        if self._has_event_token():
+            self._event_tokens -= 1
         else:
-            await self._limit(self._event_limiter, Priority.EVENT, "POST")
+            count, limited_s = await self._event_limiter.acquire_some(Priority.EVENT, MOST_TOGETHER)
+            self._event_tokens += count - 1
+            self._transport.observer.observe_rate_limiter("POST", self.host, limited_s)
         await self._slots.take(Priority.EVENT, waited_s)
         return self._event_slot
 
     def take_event_slot(self, waited_s: float) -> EventSlot | None:
-        if self._has_event_token or self._event_limiter.try_acquire():
-            self._has_event_token = not self._slots.try_take(Priority.EVENT, waited_s)
-            return None if self._has_event_token else self._event_slot
-        return None
+        if not (self._has_event_token() and self._slots.try_take(Priority.EVENT, waited_s)):
+            return None
+        self._event_tokens -= 1
+        return self._event_slot
+
+    def take_more_event_slots(self, most: int) -> Sequence[EventSlot]:
+        slots: list[EventSlot] = []
+        while len(slots) < most and self._has_event_token():
+            self._event_tokens -= 1
+            slots.append(self._event_slot)
+        self._slots.take_more_events(len(slots))
+        return slots
+
+    def _has_event_token(self) -> bool:
+        """Return True if a token for an Event is kept, perhaps a new one."""
+        if not self._event_tokens and self._event_limiter.try_acquire():
+            self._event_tokens = 1
+        return self._event_tokens > 0
 
     def send_event(
         self, event: Event, slot: EventSlot | None, on_answer: OnAnswered, *, together: bool = False
@@ -455,12 +471,10 @@ class KubeClient:
         if slot is not None:
             held = slots.sent(Priority.EVENT, nothing)
         else:
-            if not (self._has_event_token or self._event_limiter.try_acquire()):
-                return False
-            begun = slots.begin(Priority.EVENT)
-            self._has_event_token = begun is None
+            begun = slots.begin(Priority.EVENT) if self._has_event_token() else None
             if begun is None:
                 return False
+            self._event_tokens -= 1
             held = begun
         sent = Sent(slots=slots, slot=held, path=_events(event.namespace), on_answer=on_answer)
         held.on_overdue = sent.distrust

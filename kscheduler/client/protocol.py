@@ -324,6 +324,13 @@ class SendsEventsTogether(Protocol):
         """
         ...
 
+    def take_more_event_slots(self, most: int) -> Sequence[EventSlot]:
+        """Return up to `most` slots for Events that go in one write with another whose slot has just been taken.
+
+        Fewer if tokens of the rate limit would have to be waited for.
+        """
+        ...
+
 
 class User(NamedTuple):
     """A user as in a TokenReview's status or a SubjectAccessReview's spec."""

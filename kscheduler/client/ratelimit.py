@@ -1,7 +1,8 @@
 """A token bucket that limits the rate of requests, as clientConnection.qps and burst configure it.
 
 Waiting requests are served by priority, then in order of arrival: a binding overtakes any number of status patches. One
-timer of the event loop serves all of them. Time is read from the monotonic clock that is passed in.
+timer of the event loop serves all of them. Where tokens come fast, it lets several come together, because a wake-up for
+each would cost more CPU time than the requests themselves. Time is read from the monotonic clock that is passed in.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ import heapq
 import itertools
 from collections.abc import Callable
 
+import msgspec
+
 from kscheduler.clock import Clock
 
 # What client-go takes for a qps or burst of zero.
 DEFAULT_QPS = 5.0
 DEFAULT_BURST = 10
-TOGETHER_S = 0.002
+# While requests wait, a timer lets the tokens of so long a time come together: about as long as a binding takes.
+TOGETHER_S = 0.01
 WHOLE = 1.0 - 1e-9  # sums of elapsed time fall short of a whole token by rounding
 
 
@@ -33,6 +37,14 @@ class Priority(enum.IntEnum):
     REPEAT = 3
 
 
+class Waiting(msgspec.Struct, eq=False):
+    """Requests that wait for tokens together; `on_tokens` is called from the event loop with how many have come."""
+
+    priority: Priority
+    on_tokens: Callable[[int], None]
+    wanted: int = 0  # tokens that are still to come
+
+
 class RateLimiter:
     """Lets `burst` requests start at once, then `qps` a second. A negative qps means no limit, as in client-go."""
 
@@ -44,13 +56,14 @@ class RateLimiter:
         self._tokens = self._burst
         self._updated = clock.now()
         self._arrival = itertools.count()
-        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []  # heap: priority, arrival -> its turn
+        self._waiting: list[tuple[int, int, Waiting]] = []  # heap: priority, arrival -> who waits
+        self._wanted = 0  # by all of them
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def waiting(self) -> int:
-        """The number of requests that wait for a token, including those given up meanwhile."""
-        return len(self._waiting)
+        """The number of requests that wait for a token."""
+        return self._wanted
 
     def try_acquire_many(self, count: int) -> bool:
         """Take so many tokens and return True, if there are as many and no other request waits for one."""
@@ -86,57 +99,71 @@ class RateLimiter:
 
     async def acquire(self, priority: Priority = Priority.BIND) -> float:
         """Wait for a token, and return how many seconds that took."""
-        if self.try_acquire():
-            return 0.0
+        return 0.0 if self.try_acquire() else (await self.acquire_some(priority, 1))[1]
+
+    async def acquire_some(self, priority: Priority, most: int) -> tuple[int, float]:
+        """Wait for tokens, and return how many came together, 1 to `most`, and how many seconds that took."""
         start = self._clock.now()
-        turn = self._wait(priority)
+        turn: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def on_tokens(count: int) -> None:
+            if turn.done():
+                self.put_back(count)
+                return
+            turn.set_result(count)
+            self._give_up(waiting)
+
+        waiting = Waiting(priority, on_tokens)
+        self.want(waiting, most)
         try:
-            await turn
+            return await turn, self._clock.now() - start
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # the token came together with the cancellation
-                self._tokens = min(self._burst, self._tokens + 1.0)
+            if not turn.cancelled():  # tokens came together with the cancellation
+                self.put_back(turn.result())
                 self._serve()
+            self._give_up(waiting)
             raise
-        return self._clock.now() - start
 
-    def call_with_token(self, priority: Priority, callback: Callable[[], None]) -> None:
-        """Take a token for the caller when its turn comes, and then call `callback` from the event loop."""
-        self._wait(priority).add_done_callback(lambda _: callback())
-
-    def _wait(self, priority: Priority) -> asyncio.Future[None]:
-        """Return a future that is done when a token has been taken for the caller."""
-        turn = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, (priority, next(self._arrival), turn))
+    def want(self, waiting: Waiting, count: int) -> None:
+        """Take so many more tokens for `waiting` as they come."""
+        if not waiting.wanted:
+            heapq.heappush(self._waiting, (waiting.priority, next(self._arrival), waiting))
+        waiting.wanted += count
+        self._wanted += count
         self._schedule()
-        return turn
+
+    def _give_up(self, waiting: Waiting) -> None:
+        self._wanted -= waiting.wanted
+        waiting.wanted = 0
 
     def _refill(self) -> None:
         now = self._clock.now()
         self._tokens = min(self._burst, self._tokens + (now - self._updated) * self._qps)
         self._updated = now
 
-    def _take(self) -> bool:
-        if self._tokens < WHOLE:
-            return False
-        self._tokens -= 1.0
-        return True
-
     def _serve(self) -> None:
         self._timer = None
         self._refill()
+        loop = asyncio.get_running_loop()
         while self._waiting:
-            turn = self._waiting[0][2]
-            if not turn.done():
-                if not self._take():
-                    break
-                turn.set_result(None)
+            waiting = self._waiting[0][2]
+            count = min(waiting.wanted, int(self._tokens + (1.0 - WHOLE)))
+            if waiting.wanted and not count:
+                break
             heapq.heappop(self._waiting)
+            if not count:  # given up
+                continue
+            self._tokens -= count
+            self._wanted -= count
+            waiting.wanted -= count
+            loop.call_soon(waiting.on_tokens, count)  # by itself, so that an error in one call is no other's fault
+            if waiting.wanted:  # behind others that came meanwhile
+                heapq.heappush(self._waiting, (waiting.priority, next(self._arrival), waiting))
         self._schedule()
 
     def _schedule(self) -> None:
-        if not self._waiting or self._timer is not None:
+        if not self._wanted or self._timer is not None:
             return
-        # Where tokens come faster than that, one timer waits for several.
-        together = min(len(self._waiting), self._burst, max(1.0, self._qps * TOGETHER_S))
+        together = min(self._wanted, self._burst, max(1.0, self._qps * TOGETHER_S))
         delay_s = max(0.0, (together - self._tokens) / self._qps)
         self._timer = asyncio.get_running_loop().call_later(delay_s, self._serve)

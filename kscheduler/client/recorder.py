@@ -378,6 +378,7 @@ class EventRecorder:
             self._is_taking = True
             series, slot = await self._take()
             while self._send(series, slot):
+                self._send_more()
                 if self._under_way >= self._workers:
                     self._ended.clear()
                     await self._ended.wait()
@@ -406,6 +407,17 @@ class EventRecorder:
             return False
         self._under_way += 1
         return True
+
+    def _send_more(self) -> None:
+        """Send more of the Events that wait, in the same write as the one that was just sent."""
+        most = min(MOST_HELD - 1, self._queue.size, self._workers - 1 - self._under_way)
+        if most <= 0 or self._together is None:
+            return
+        for slot in self._together.take_more_event_slots(most):
+            series = self._queue.pop()
+            assert series is not None  # there are at least `most`
+            if not self._send(series, slot):
+                self._start(self._deliver(series, slot))
 
     def _answered(self, series: _Series, error: APIError | None) -> None:
         """Handle the answer to an Event that was sent by `_send`."""

@@ -193,10 +193,17 @@ class Slots:
             slot = Slot(_EVENT, first.sent_s, nothing)
             slots.append(slot)
             sent[slot] = None
-        self._under_way[_EVENT] += count - 1
-        if self._next_event_s > first.sent_s:
-            self._next_event_s += (count - 1) * EVENT_PERIOD_S
+        self.take_more_events(count - 1)
         return slots
+
+    def take_more_events(self, count: int) -> None:
+        """Take slots for so many Events that go out in one write with another that has just been given its slot.
+
+        See `begin_events` for why they may.
+        """
+        self._under_way[_EVENT] += count
+        if self._next_event_s > self._time():
+            self._next_event_s += count * EVENT_PERIOD_S
 
     def sent(self, priority: Priority, on_overdue: Callable[[], None]) -> Slot:
         """Record that a request is sent on a slot that was taken.

@@ -53,6 +53,7 @@ from kscheduler.client.protocol import (
     WatchEvent,
 )
 from kscheduler.client.ratelimit import Priority
+from kscheduler.client.request_observer import NoObserver
 from kscheduler.config.releases import RELEASE_1_36
 from kscheduler.errors import APIError, Conflict, Forbidden, Gone, NotFound, TooManyRequests, Unreachable
 from kscheduler.testing.controlplane.patience import ended
@@ -538,9 +539,10 @@ async def test_an_event_is_written_on_the_slot_that_was_taken_for_it(server: Fak
     # Each slot came with a token, and no request took another.
     waits = asyncio.ensure_future(client.event_slot(0.0))
     await asyncio.sleep(0)
-    assert client._event_limiter.waiting == 1
+    assert client._event_limiter.waiting
     assert len(server.sent("POST", "/events")) == 1
     await cancel_and_wait(waits)
+    assert not client._event_limiter.waiting
     await client.close()
 
 
@@ -646,6 +648,42 @@ async def test_several_events_go_in_one_write_or_none_of_them(server: FakeAPISer
     assert len({request.peer for request in sent[:3]}) == 1
     await client.close()
     assert not client.send_events(events[:1])
+
+
+async def test_more_events_go_beside_one_that_has_its_slot_as_far_as_there_are_tokens(server: FakeAPIServer) -> None:
+    client = KubeClient(Credentials(Endpoint(server.url, None), CLOCK), CLOCK, qps=0.001, burst=5)
+    answers: asyncio.Queue[APIError | None] = asyncio.Queue()
+    slots = [await client.event_slot(0.0), *client.take_more_event_slots(7)]
+    assert (len(slots), client._slots.under_way) == (5, 5)
+    for number, slot in enumerate(slots):
+        assert client.send_event(an_event(f"e{number}"), slot, answers.put_nowait, together=True)
+    for _ in slots:
+        assert await ended(answers.get(), "each Event is answered") is None
+    assert client._slots.under_way == 0
+    assert len({request.peer for request in server.sent("POST", "/events")}) == 1
+    assert not client.take_more_event_slots(1)
+    await client.close()
+
+
+async def test_tokens_that_came_together_are_kept_for_the_next_events(server: FakeAPIServer) -> None:
+    waits_s: list[float] = []
+
+    class Observer(NoObserver):
+        def observe_rate_limiter(self, verb: str, host: str, duration_s: float) -> None:
+            waits_s.append(duration_s)
+
+    client = KubeClient(Credentials(Endpoint(server.url, None), CLOCK), CLOCK, qps=1000, burst=8, observer=Observer())
+    client.direct_binds(100)
+    taken = [await client.event_slot(0.0), *client.take_more_event_slots(100)]
+    assert len(taken) >= 8
+    for slot in taken:
+        slot.give_back()
+    while not waits_s:
+        client.take_more_event_slots(100)
+        (await client.event_slot(0.0)).give_back()
+    assert client._event_tokens == 7
+    assert waits_s[0] == pytest.approx(0.008, abs=0.004)
+    await client.close()
 
 
 def an_event(name: str) -> Event:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kscheduler.client.ratelimit import Priority, RateLimiter
+from kscheduler.client.ratelimit import TOGETHER_S, Priority, RateLimiter, Waiting
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
 
 
@@ -122,5 +125,114 @@ def test_a_token_that_comes_with_a_cancellation_is_not_lost() -> None:
 def test_the_special_values_are_those_of_client_go(qps: float, burst: int, expected: int) -> None:
     async def scenario(limiter: RateLimiter) -> None:
         assert sum(limiter.try_acquire() for _ in range(1000)) == expected
+
+    simulate(qps, burst, scenario)
+
+
+def test_where_tokens_come_fast_those_of_ten_milliseconds_come_together() -> None:
+    async def scenario(limiter: RateLimiter) -> None:
+        came: list[tuple[float, int]] = []
+        waiting = Waiting(Priority.BIND, lambda count: came.append((now(), count)))
+        await asyncio.sleep(0)
+        assert limiter.try_acquire_many(20)
+        limiter.want(waiting, 25)
+        assert limiter.waiting == 25
+        await asyncio.sleep(1)
+        assert [count for _, count in came] == [10, 10, 5]
+        assert [at for at, _ in came] == pytest.approx([TOGETHER_S, 2 * TOGETHER_S, 2.5 * TOGETHER_S])
+        assert limiter.waiting == 0
+
+    simulate(1000, 20, scenario)
+
+
+def test_requests_that_want_many_tokens_leave_some_to_those_that_come_after_them() -> None:
+    async def scenario(limiter: RateLimiter) -> None:
+        served: list[str] = []
+        many = Waiting(Priority.BIND, lambda count: served.extend(["many"] * count))
+        await limiter.acquire()
+        limiter.want(many, 100)
+
+        async def one() -> None:
+            await limiter.acquire()
+            served.append("one")
+
+        await asyncio.sleep(0.05)
+        single = asyncio.ensure_future(one())
+        await asyncio.sleep(0.15)
+        limiter.want(many, 100)
+        await single
+        assert served == ["many", "one"]
+
+    simulate(10, 1, scenario)
+
+
+def test_who_wants_some_tokens_gets_those_that_come_together_and_leaves_the_rest() -> None:
+    async def scenario(limiter: RateLimiter) -> None:
+        assert limiter.try_acquire_many(8)
+        count, waited_s = await limiter.acquire_some(Priority.EVENT, 8)
+        assert count == 5
+        assert waited_s == pytest.approx(TOGETHER_S)
+        assert limiter.waiting == 0
+
+    simulate(500, 8, scenario)
+
+
+def test_a_call_that_fails_takes_no_token_from_others() -> None:
+    async def scenario(limiter: RateLimiter) -> None:
+        def fail(count: int) -> None:
+            raise ValueError(count)
+
+        await limiter.acquire()
+        faults: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context["exception"]))
+        limiter.want(Waiting(Priority.BIND, fail), 1)
+        assert await limiter.acquire() == pytest.approx(0.2)
+        assert len(faults) == 1
+
+    simulate(10, 1, scenario)
+
+
+@given(
+    st.integers(1, 2000),
+    st.integers(1, 40),
+    st.lists(st.tuples(st.floats(0, 0.3), st.sampled_from(Priority), st.integers(1, 30), st.booleans()), max_size=30),
+)
+def test_never_more_tokens_are_given_than_qps_and_burst_allow_and_all_that_wait_get_theirs(
+    qps: int, burst: int, requests: list[tuple[float, Priority, int, bool]]
+) -> None:
+    async def scenario(limiter: RateLimiter) -> None:
+        came: list[tuple[float, int]] = []
+
+        async def some(delay_s: float, priority: Priority, count: int, gives_up: bool) -> None:
+            await asyncio.sleep(delay_s)
+            if count == 1:
+                wait = asyncio.ensure_future(limiter.acquire_some(priority, 3))
+                if gives_up:
+                    asyncio.get_running_loop().call_later(0.01, wait.cancel)
+                with contextlib.suppress(asyncio.CancelledError):
+                    some_came, _ = await wait
+                    came.append((now(), some_came))
+                return
+            got = 0
+            every = asyncio.Event()
+
+            def take(more: int) -> None:
+                nonlocal got
+                got += more
+                came.append((now(), more))
+                if got == count:
+                    every.set()
+
+            limiter.want(Waiting(priority, take), count)
+            await every.wait()
+            assert got == count
+
+        await asyncio.gather(*(some(*request) for request in requests))
+        assert limiter.waiting == 0
+        came.sort()
+        total = 0
+        for at, count in came:
+            total += count
+            assert total <= burst + qps * at + 1e-6
 
     simulate(qps, burst, scenario)

@@ -68,6 +68,12 @@ class SendingTogether(Sending):
         super().__init__(client)
         self.writes: list[int] = []  # how many Events went in each
         self.is_open = True
+        self.more: list[int] = []  # how many were to go beside one that had its slot
+        self.tokens = 0  # for how many of those there are tokens
+
+    def take_more_event_slots(self, most: int) -> Sequence[EventSlot]:
+        self.more.append(most)
+        return [Given() for _ in range(min(most, self.tokens))]
 
     def send_events(self, events: Sequence[tuple[Event, OnAnswered]]) -> bool:
         if self.is_open:
@@ -703,6 +709,46 @@ def test_events_that_cannot_go_in_one_write_now_are_queued_and_others_behind_the
         await asyncio.sleep(2 * HOLD_S)
         assert {event.regarding.name for event in world.events} == {"p0", "p1", "p2"}
         assert world.together.writes == []
+
+    _simulate(scenario, together=True)
+
+
+def test_events_that_wait_go_with_the_one_that_has_its_slot_as_far_as_there_are_tokens() -> None:
+    async def scenario(world: World) -> None:
+        slots = FewSlots()
+        world.client.event_slot = slots.event_slot  # type: ignore[method-assign]
+        world.together.tokens = 5
+        for i in range(20):
+            world.fail(numbered(i))
+        for i in range(3):
+            world.bound(numbered(100 + i))
+        for expected in (6, 12, 18, 23):
+            slots.free.release()
+            await asyncio.sleep(1)
+            assert len(world.events) == expected
+        assert world.together.more[:4] == [MOST_HELD - 1] * 3 + [4]  # never more than wait
+        assert [event.reason for event in world.events][:3] == ["Scheduled"] * 3  # the most important first
+        assert slots.given_back == 0
+
+    _simulate(scenario, together=True)
+
+
+def test_a_repetition_that_waits_behind_a_new_event_is_counted_in_its_series() -> None:
+    async def scenario(world: World) -> None:
+        world.fail()
+        await asyncio.sleep(1)
+        slots = FewSlots()
+        world.client.event_slot = slots.event_slot  # type: ignore[method-assign]
+        world.together.tokens = 7
+        world.bound(numbered(1))
+        world.fail()
+        slots.free.release()
+        slots.free.release()
+        await asyncio.sleep(1)
+        assert [event.regarding.name for event in world.events] == ["web", "p1"]
+        series = world.series()
+        assert series is not None
+        assert series.count == 2
 
     _simulate(scenario, together=True)
 
