@@ -76,10 +76,25 @@ class _Key(msgspec.Struct, frozen=True):
     related: Regarding | None
 
 
+class _Bound(msgspec.Struct, frozen=True, gc=False):
+    """A pod that was bound: what its Scheduled Event is made of once it is sent.
+
+    A burst leaves one for each pod until its bindings are done, and an Event would be four times as large.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    scheduler_name: str
+    node_name: str
+    wall_s: float  # Unix seconds
+
+
 class _Series(msgspec.Struct, eq=False):
     """One Event that has been or will be written, and the number of its occurrences."""
 
-    event: Event
+    content: Event | _Bound
     uid: str  # of the object that the Event is about
     written_at: float  # monotonic
     seen_at: float
@@ -120,7 +135,7 @@ class EventRecorder:
         self._client = client
         self._direct = client if isinstance(client, SendsEvents) else None
         self._together = client if isinstance(client, SendsEventsTogether) else None
-        self._held: list[tuple[Pod, str, float, float]] = []  # bound pod, node, monotonic and Unix time
+        self._held: list[_Series] = []  # of pods that were bound
         self._hold: Alarm | None = None  # for what is held; None while `run` does not run
         self._tasks: set[asyncio.Task[object]] = set()
         self._clock = clock
@@ -195,56 +210,65 @@ class EventRecorder:
         """Record that the pod was bound to the node just now. It happens to a pod once, so no series may follow."""
         if not self._writes_scheduled:
             return
-        now, wall = self._clock.now(), self._clock.wall()
+        meta, now = pod.metadata, self._clock.now()
+        bound = _Bound(
+            meta.namespace,
+            meta.name,
+            meta.uid,
+            meta.resource_version,
+            pod.spec.scheduler_name,
+            node_name,
+            self._clock.wall(),
+        )
+        series = _Series(bound, meta.uid, written_at=now, seen_at=now, keep_until=now + KEEP_S)
         hold, held = self._hold, self._held
         if hold is None or self._together is None or self._queue.size or self._is_away:
-            series = self._scheduled(pod, node_name, now, wall)
             # Nearly always it is sent at once: then nothing needs the queue, nor a worker.
             if self._queue.size or not self._send(series, None):
                 self._enqueue(series)
             return
-        held.append((pod, node_name, now, wall))
+        held.append(series)
         if len(held) == 1:
             hold.set(asyncio.get_running_loop().time() + LONGEST_HOLD_S)
-        elif len(held) >= MOST_HELD or now >= held[0][2] + HOLD_S:
+        elif len(held) >= MOST_HELD or now >= held[0].seen_at + HOLD_S:
             hold.cancel()
             self._send_held()
 
-    def _scheduled(self, pod: Pod, node_name: str, now: float, wall: float) -> _Series:
-        """Return the Event that a pod was bound to a node, at this monotonic and this Unix time."""
-        meta = pod.metadata
-        name, namespace, uid = meta.name, meta.namespace, meta.uid
-        note = f"Successfully assigned {namespace}/{name} to {node_name}"
+    def _event_of(self, series: _Series) -> Event:
+        """Return the Event of a series; a Scheduled Event is made when it is needed."""
+        bound = series.content
+        if isinstance(bound, Event):
+            return bound
+        name, namespace, uid = bound.name, bound.namespace, bound.uid
+        note = f"Successfully assigned {namespace}/{name} to {bound.node_name}"
+        regarding = Regarding("Pod", "v1", namespace, name, uid, bound.resource_version)
         event = Event(
             namespace,
-            scheduled_name(name, uid) if uid else self._name(Regarding.pod(pod), SCHEDULED, wall),
-            Regarding("Pod", "v1", namespace, name, uid, meta.resource_version),
+            scheduled_name(name, uid) if uid else self._name(regarding, SCHEDULED, bound.wall_s),
+            regarding,
             "Normal",
             SCHEDULED,
             "Binding",
             note if len(note) <= _SURELY_SHORT else cut_note(note),
-            pod.spec.scheduler_name,
+            bound.scheduler_name,
             self._instance,
-            wall,
+            bound.wall_s,
         )
-        return _Series(event, uid, written_at=now, seen_at=now, keep_until=now + KEEP_S)
+        series.content = event
+        return event
 
     def _send_held(self) -> None:
         """Send the Scheduled Events that are held, in one write if that can be done now; else they are queued."""
         held, self._held = self._held, []
         if not held:
             return
-        all_series, events = [], []
-        for each in held:
-            series = self._scheduled(*each)
-            all_series.append(series)
-            events.append((series.event, partial(self._answered, series)))
+        events = [(self._event_of(series), partial(self._answered, series)) for series in held]
         # As in `_send`, one of `workers` is left for a worker that may be waiting with its Event in hand.
         may_send = self._is_running and not self._is_away and self._under_way + len(held) < self._workers
         if may_send and not self._queue.size and self._together is not None and self._together.send_events(events):
             self._under_way += len(held)
             return
-        for series in all_series:
+        for series in held:
             self._enqueue(series)
 
     def record_past_binding(self, pod: Pod, wall_s: float) -> None:
@@ -403,7 +427,8 @@ class EventRecorder:
             return False
         # One that had to wait mostly has others with it. One that failed may do so again, and goes alone.
         together = slot is not None and not series.failures
-        if not self._direct.send_event(series.event, slot, partial(self._answered, series), together=together):
+        event = self._event_of(series)
+        if not self._direct.send_event(event, slot, partial(self._answered, series), together=together):
             return False
         self._under_way += 1
         return True
@@ -558,7 +583,7 @@ class EventRecorder:
 
     async def _write(self, series: _Series, slot: EventSlot | None) -> None:
         count = series.count
-        event = series.event
+        event = self._event_of(series)
         if count > 1:
             last_s = self._clock.wall() - (self._clock.now() - series.seen_at)
             event = replace(event, series=EventSeries(count, last_s))
@@ -582,7 +607,7 @@ class EventRecorder:
         series.failures = 0
         series.keep_until = 0.0
         series.written_count = series.count  # a repetition starts afresh: its patch finds nothing and creates
-        event = series.event
+        event = self._event_of(series)
         log.log(
             logging.WARNING if self.failed == 1 else logging.DEBUG,
             "event not sent",
