@@ -7,13 +7,15 @@ errors for malformed patterns differ, hence the table of words.
 from __future__ import annotations
 
 import functools
-
-import re2
+from typing import TYPE_CHECKING
 
 from kscheduler.cel.faults import EvaluationError, no_such_overload
 from kscheduler.cel.functions import Function, Implementation, method, overload
 from kscheduler.cel.types import BOOL, INT, STRING, list_of
 from kscheduler.cel.values import Value
+
+if TYPE_CHECKING:
+    import re2
 
 _CACHE_SIZE = 256
 _MAX_MEMORY = 64 << 20  # bytes for one compiled pattern; the machine that matches has less
@@ -29,18 +31,19 @@ _WORDS = {
     "pattern too large - compile failed": "expression too large",
 }
 
-_OPTIONS = re2.Options()
-_OPTIONS.log_errors = False
-_OPTIONS.max_mem = _MAX_MEMORY
-
 
 @functools.lru_cache(maxsize=_CACHE_SIZE)
 def _compiled(pattern: str) -> re2._Regexp | str:
     """Return the compiled pattern, or what is wrong with it."""
+    import re2  # only here, since it takes 2.5 MiB of memory and most clusters have no expression with a pattern
+
     if _matches_single_bytes(pattern):
         return "error parsing regexp: invalid escape sequence: `\\C`"
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MAX_MEMORY
     try:
-        return re2.compile(pattern, _OPTIONS)
+        return re2.compile(pattern, options)
     except re2.error as error:
         what = error.args[0]
         text = what.decode(errors="replace") if isinstance(what, bytes) else str(what)
