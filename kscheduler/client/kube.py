@@ -447,14 +447,6 @@ class KubeClient:
         self._event_tokens -= 1
         return self._event_slot
 
-    def take_more_event_slots(self, most: int) -> Sequence[EventSlot]:
-        slots: list[EventSlot] = []
-        while len(slots) < most and self._has_event_token():
-            self._event_tokens -= 1
-            slots.append(self._event_slot)
-        self._slots.take_more_events(len(slots))
-        return slots
-
     def _has_event_token(self) -> bool:
         """Return True if a token for an Event is kept, perhaps a new one."""
         if not self._event_tokens and self._event_limiter.try_acquire():
@@ -482,18 +474,25 @@ class KubeClient:
         send(sent, protobuf.encode_event(event), protobuf.CONTENT_TYPE, _ACCEPT_PROTOBUF, REQUEST_TIMEOUT_S)
         return True
 
-    def send_events(self, events: Sequence[tuple[Event, OnAnswered]]) -> bool:
+    def take_event_tokens(self, most: int) -> int:
+        count = 0
+        while count < most and self._has_event_token():
+            self._event_tokens -= 1
+            count += 1
+        return count
+
+    def send_events(self, events: Sequence[tuple[Event, OnAnswered]], slot: EventSlot | None = None) -> bool:
         transport, count = self._transport, len(events)
-        if not transport.sends or not self._event_limiter.try_acquire_many(count):
+        if not transport.sends or (slot is None and not self._event_limiter.try_acquire_many(count)):
             return False
-        slots = self._slots.begin_events(count)
+        slots = self._slots.begin_events(count) if slot is None else self._slots.sent_events(count)
         if slots is None:
             self._event_limiter.put_back(count)
             return False
         requests = []
-        for slot, (event, on_answer) in zip(slots, events, strict=True):
-            sent = Sent(slots=self._slots, slot=slot, path=_events(event.namespace), on_answer=on_answer)
-            slot.on_overdue = sent.distrust
+        for held, (event, on_answer) in zip(slots, events, strict=True):
+            sent = Sent(slots=self._slots, slot=held, path=_events(event.namespace), on_answer=on_answer)
+            held.on_overdue = sent.distrust
             requests.append((sent, protobuf.encode_event(event)))
         for first in range(0, count, MOST_TOGETHER):
             together = requests[first : first + MOST_TOGETHER]

@@ -316,19 +316,17 @@ class SendsEvents(Protocol):
 class SendsEventsTogether(Protocol):
     """A client that can create several Events in one write."""
 
-    def send_events(self, events: Sequence[tuple[Event, OnAnswered]]) -> bool:
+    def send_events(self, events: Sequence[tuple[Event, OnAnswered]], slot: EventSlot | None = None) -> bool:
         """Begin to create Events, of which each callback is called once, from the event loop, after a single try.
 
-        They are answered one after the other, and meet what ends one before them. Returns False, and sends none, if
-        this way is closed now, or if slots or tokens of the rate limit have to be waited for.
+        They are answered one after the other, and meet what ends one before them. With a slot, which was taken for the
+        first of them, and tokens for the others, it returns False and keeps the slot if this way is closed now. Without
+        one also if slots or tokens of the rate limit have to be waited for.
         """
         ...
 
-    def take_more_event_slots(self, most: int) -> Sequence[EventSlot]:
-        """Return up to `most` slots for Events that go in one write with another whose slot has just been taken.
-
-        Fewer if tokens of the rate limit would have to be waited for.
-        """
+    def take_event_tokens(self, most: int) -> int:
+        """Take up to `most` tokens of the rate limit that are there now, and return how many."""
         ...
 
 

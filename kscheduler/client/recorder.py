@@ -401,8 +401,7 @@ class EventRecorder:
                 await turn
             self._is_taking = True
             series, slot = await self._take()
-            while self._send(series, slot):
-                self._send_more()
+            while self._send_waiting(series, slot):
                 if self._under_way >= self._workers:
                     self._ended.clear()
                     await self._ended.wait()
@@ -425,7 +424,7 @@ class EventRecorder:
         # One of `workers` is left for a worker that may be waiting with its Event in hand.
         if slot is None and not (self._is_running and self._under_way < self._workers - 1 and not self._is_away):
             return False
-        # One that had to wait mostly has others with it. One that failed may do so again, and goes alone.
+        # One that had to wait may have others with it. One that failed may do so again, and goes alone.
         together = slot is not None and not series.failures
         event = self._event_of(series)
         if not self._direct.send_event(event, slot, partial(self._answered, series), together=together):
@@ -433,16 +432,26 @@ class EventRecorder:
         self._under_way += 1
         return True
 
-    def _send_more(self) -> None:
-        """Send more of the Events that wait, in the same write as the one that was just sent."""
+    def _send_waiting(self, series: _Series, slot: EventSlot) -> bool:
+        """Begin to write a new Event that has its slot, as `_send` does, in one write with others that wait."""
         most = min(MOST_HELD - 1, self._queue.size, self._workers - 1 - self._under_way)
-        if most <= 0 or self._together is None:
-            return
-        for slot in self._together.take_more_event_slots(most):
-            series = self._queue.pop()
-            assert series is not None  # there are at least `most`
-            if not self._send(series, slot):
-                self._start(self._deliver(series, slot))
+        if self._together is None or most <= 0 or series.count > 1 or series.failures:
+            return self._send(series, slot)
+        all_series = [series]
+        for _ in range(self._together.take_event_tokens(most)):
+            more = self._queue.pop()
+            assert more is not None  # there are at least `most`
+            if more.count > 1 or more.failures:  # it goes alone
+                self._start(self._deliver(more, None))
+            else:
+                all_series.append(more)
+        events = [(self._event_of(each), partial(self._answered, each)) for each in all_series]
+        if self._together.send_events(events, slot):
+            self._under_way += len(events)
+            return True
+        for more in all_series[1:]:
+            self._enqueue(more)
+        return False
 
     def _answered(self, series: _Series, error: APIError | None) -> None:
         """Handle the answer to an Event that was sent by `_send`."""

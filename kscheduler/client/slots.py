@@ -53,6 +53,12 @@ _BIND: Final = Priority.BIND
 _EVENT: Final = Priority.EVENT
 
 
+class _Write(msgspec.Struct, eq=False):
+    """Events that went in one write, of which the apiserver handles one at a time."""
+
+    under_way: int
+
+
 class Slot(msgspec.Struct, eq=False):
     """The permission that a request holds while it is under way."""
 
@@ -61,6 +67,7 @@ class Slot(msgspec.Struct, eq=False):
     on_overdue: Callable[[], None]
     is_overdue: bool = False  # the request has lost its slot
     is_hung: bool = False  # requests of this kind that were sent later have been answered
+    write: _Write | None = None  # of an Event that went with others
 
 
 class _Turn(asyncio.Future[None]):
@@ -97,6 +104,8 @@ class Slots:
         self._resume: asyncio.TimerHandle | None = None  # while the apiserver wants to be left alone
         self._last_bound_s = -REST_S  # when the last binding was answered; all by the loop's clock
         self._next_event_s = 0.0  # until then no other Event goes if bindings are under way
+        self._event_gap_s = EVENT_PERIOD_S  # from the last Event to that time
+        self._behind = 0  # Events under way that wait for another one in the same write
         self._event_is_due: asyncio.TimerHandle | None = None  # while one waits for time to pass
         self._event_due_s = 0.0  # when that timer ends
         self._sent: list[dict[Slot, None]] = [{} for _ in Priority]  # by priority: what counts, sent first first
@@ -182,28 +191,33 @@ class Slots:
     def begin_events(self, count: int) -> list[Slot] | None:
         """Take slots for Events that go out now in one write, or return None.
 
-        The apiserver handles them one after the other, so they may go whenever a single one may. While bindings are
-        under way, the next Events wait for as long as if these had been sent one by one.
+        The apiserver handles them one after the other, so they may go whenever a single one may, and count as one that
+        is under way. While bindings are, the next Events wait for as long as if these had been sent one by one.
         """
         first = self.begin(_EVENT)
-        if first is None:
-            return None
-        slots, sent = [first], self._sent[_EVENT]
-        for _ in range(count - 1):
-            slot = Slot(_EVENT, first.sent_s, nothing)
-            slots.append(slot)
-            sent[slot] = None
-        self.take_more_events(count - 1)
-        return slots
+        return None if first is None else [first, *self._join(first, count - 1)]
 
-    def take_more_events(self, count: int) -> None:
-        """Take slots for so many Events that go out in one write with another that has just been given its slot.
+    def sent_events(self, count: int) -> list[Slot]:
+        """Take slots as `begin_events` does, where the slot of the first Event has been taken before."""
+        first = self.sent(_EVENT, nothing)
+        return [first, *self._join(first, count - 1)]
 
-        See `begin_events` for why they may.
-        """
+    def _join(self, first: Slot, count: int) -> list[Slot]:
+        """Take slots for so many Events in the same write as this one."""
+        first.write = _Write(1 + count)
+        joined = [Slot(_EVENT, first.sent_s, nothing, write=first.write) for _ in range(count)]
+        self._sent[_EVENT].update(dict.fromkeys(joined))
         self._under_way[_EVENT] += count
-        if self._next_event_s > self._time():
-            self._next_event_s += count * EVENT_PERIOD_S
+        self._behind += count
+        if self._next_event_s > first.sent_s:
+            self._next_event_s += count * self._event_gap_s
+        return joined
+
+    def _leave(self, write: _Write) -> None:
+        """Let the next Event of a write have its turn."""
+        write.under_way -= 1
+        if write.under_way:
+            self._behind -= 1
 
     def sent(self, priority: Priority, on_overdue: Callable[[], None]) -> Slot:
         """Record that a request is sent on a slot that was taken.
@@ -245,6 +259,8 @@ class Slots:
         else:
             del self._sent[priority][slot]
             under_way[priority] -= 1
+            if slot.write is not None:
+                self._leave(slot.write)
             if priority is _BIND:
                 self._last_bound_s = now
         bindings, statuses, events, repeats = self._waiting
@@ -318,6 +334,8 @@ class Slots:
                 del sent[oldest]
                 self._under_way[priority] -= 1
                 self._overdue[priority] += 1
+                if oldest.write is not None:
+                    self._leave(oldest.write)
                 oldest.is_overdue = True
                 overdue.append(oldest)
         self._watch = asyncio.get_running_loop().call_at(due_s, self._look_for_overdue) if due_s < math.inf else None
@@ -398,13 +416,14 @@ class Slots:
         doublings = min(int(max(0.0, now - since_s) / PATIENCE_S + 1e-9), most)
         share = min(1 << doublings, most)
         due_s = math.inf if bindings else rested_s
-        if events >= share:
+        if events - self._behind >= share:
             if share < most:
                 due_s = min(due_s, since_s + PATIENCE_S * (doublings + 1))
         elif bindings and now < self._next_event_s:
             due_s = self._next_event_s
         else:
-            self._next_event_s = now + EVENT_PERIOD_S / share
+            self._event_gap_s = EVENT_PERIOD_S / share
+            self._next_event_s = now + self._event_gap_s
             return True
         self._serve_events_at(due_s)
         return False

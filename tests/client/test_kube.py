@@ -650,19 +650,23 @@ async def test_several_events_go_in_one_write_or_none_of_them(server: FakeAPISer
     assert not client.send_events(events[:1])
 
 
-async def test_more_events_go_beside_one_that_has_its_slot_as_far_as_there_are_tokens(server: FakeAPIServer) -> None:
+async def test_events_go_in_one_write_with_one_that_has_its_slot_as_far_as_there_are_tokens(
+    server: FakeAPIServer,
+) -> None:
     client = KubeClient(Credentials(Endpoint(server.url, None), CLOCK), CLOCK, qps=0.001, burst=5)
     answers: asyncio.Queue[APIError | None] = asyncio.Queue()
-    slots = [await client.event_slot(0.0), *client.take_more_event_slots(7)]
-    assert (len(slots), client._slots.under_way) == (5, 5)
-    for number, slot in enumerate(slots):
-        assert client.send_event(an_event(f"e{number}"), slot, answers.put_nowait, together=True)
-    for _ in slots:
+    slot = await client.event_slot(0.0)
+    assert client.take_event_tokens(7) == 4
+    events = [(an_event(f"e{number}"), answers.put_nowait) for number in range(5)]
+    assert client.send_events(events, slot)
+    assert client._slots.under_way == 5
+    for _ in events:
         assert await ended(answers.get(), "each Event is answered") is None
     assert client._slots.under_way == 0
     assert len({request.peer for request in server.sent("POST", "/events")}) == 1
-    assert not client.take_more_event_slots(1)
+    assert client.take_event_tokens(1) == 0
     await client.close()
+    assert not client.send_events(events, slot)
 
 
 async def test_tokens_that_came_together_are_kept_for_the_next_events(server: FakeAPIServer) -> None:
@@ -674,15 +678,12 @@ async def test_tokens_that_came_together_are_kept_for_the_next_events(server: Fa
 
     client = KubeClient(Credentials(Endpoint(server.url, None), CLOCK), CLOCK, qps=1000, burst=8, observer=Observer())
     client.direct_binds(100)
-    taken = [await client.event_slot(0.0), *client.take_more_event_slots(100)]
-    assert len(taken) >= 8
-    for slot in taken:
-        slot.give_back()
+    assert client.take_event_tokens(100) >= 8
     while not waits_s:
-        client.take_more_event_slots(100)
+        client.take_event_tokens(100)
         (await client.event_slot(0.0)).give_back()
     assert client._event_tokens == 7
-    assert waits_s[0] == pytest.approx(0.008, abs=0.004)
+    assert waits_s[0] > 0
     await client.close()
 
 

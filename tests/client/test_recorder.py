@@ -71,11 +71,11 @@ class SendingTogether(Sending):
         self.more: list[int] = []  # how many were to go beside one that had its slot
         self.tokens = 0  # for how many of those there are tokens
 
-    def take_more_event_slots(self, most: int) -> Sequence[EventSlot]:
+    def take_event_tokens(self, most: int) -> int:
         self.more.append(most)
-        return [Given() for _ in range(min(most, self.tokens))]
+        return min(most, self.tokens)
 
-    def send_events(self, events: Sequence[tuple[Event, OnAnswered]]) -> bool:
+    def send_events(self, events: Sequence[tuple[Event, OnAnswered]], slot: EventSlot | None = None) -> bool:
         if self.is_open:
             self.writes.append(len(events))
             for event, on_answer in events:
@@ -729,6 +729,25 @@ def test_events_that_wait_go_with_the_one_that_has_its_slot_as_far_as_there_are_
         assert world.together.more[:4] == [MOST_HELD - 1] * 3 + [4]  # never more than wait
         assert [event.reason for event in world.events][:3] == ["Scheduled"] * 3  # the most important first
         assert slots.given_back == 0
+
+    _simulate(scenario, together=True)
+
+
+def test_events_that_were_to_go_in_one_write_are_written_another_way_where_that_is_closed() -> None:
+    async def scenario(world: World) -> None:
+        slots = FewSlots()
+        world.client.event_slot = slots.event_slot  # type: ignore[method-assign]
+        world.together.is_open = False
+        world.together.tokens = 7
+        for i in range(20):
+            world.fail(numbered(i))
+        await asyncio.sleep(1)
+        for _ in range(20):
+            slots.free.release()
+        await asyncio.sleep(1)
+        assert sorted(event.regarding.name for event in world.events) == sorted(f"p{i}" for i in range(20))
+        assert world.together.writes == []
+        assert world.recorder.queued == 0
 
     _simulate(scenario, together=True)
 

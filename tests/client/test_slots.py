@@ -253,8 +253,28 @@ class Flood:
                 self.under_way -= 1
                 self.written += 1
 
-    def start_writers(self, count: int, seconds: float) -> None:
-        self._tasks += [asyncio.ensure_future(self.write(seconds)) for _ in range(count)]
+    async def write_groups(self, seconds: float, size: int) -> None:
+        """One worker: writes `size` Events in each write, which the apiserver answers one after the other."""
+        loop, slots = asyncio.get_running_loop(), self.bench.slots
+        start_s = loop.time()
+        while True:
+            await slots.take(Priority.EVENT, loop.time() - start_s)
+            sent = slots.sent_events(size)
+            self.under_way += 1
+            self.most_under_way = max(self.most_under_way, self.under_way)
+            try:
+                while sent:
+                    await asyncio.sleep(seconds)
+                    slots.ended(sent.pop(0), None)
+                    self.written += 1
+            finally:
+                for slot in sent:
+                    slots.drop(slot)
+            self.under_way -= 1
+
+    def start_writers(self, count: int, seconds: float, size: int = 1) -> None:
+        works = [self.write(seconds) if size == 1 else self.write_groups(seconds, size) for _ in range(count)]
+        self._tasks += map(asyncio.ensure_future, works)
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -299,6 +319,33 @@ def test_in_a_flood_no_more_events_start_in_a_period_than_their_share() -> None:
         await flood.stop()
 
     run_virtual(scenario())
+
+
+def test_events_in_one_write_count_as_one_under_way_and_start_as_seldom_as_single_ones() -> None:
+    async def scenario(seconds: float) -> tuple[list[int], list[int]]:
+        bench = Bench(32)
+        bench.slots.limit.value = 32
+        flood = Flood(bench)
+        await asyncio.sleep(0)
+        flood.start_writers(64, seconds, size=4)
+        most, written = [], []
+        for _ in range(4):
+            flood.most_under_way = 0
+            await asyncio.sleep(PATIENCE_S - 0.1)
+            most.append(flood.most_under_way)
+            await asyncio.sleep(0.1)
+            written.append(flood.written)
+            flood.written = 0
+        await flood.stop()
+        return most, written
+
+    most, written = run_virtual(scenario(0.05))
+    assert most == [1, 2, 4, 8]
+    a_share = PATIENCE_S / 0.05
+    assert written == pytest.approx([a_share, 2 * a_share, 4 * a_share, 8 * a_share], rel=0.05)
+    _, written = run_virtual(scenario(0.0))
+    a_share = PATIENCE_S / EVENT_PERIOD_S
+    assert written == pytest.approx([a_share, 2 * a_share, 4 * a_share, 8 * a_share], rel=0.05)
 
 
 def test_the_share_grows_though_nothing_ends() -> None:
