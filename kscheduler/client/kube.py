@@ -453,9 +453,7 @@ class KubeClient:
             self._event_tokens = 1
         return self._event_tokens > 0
 
-    def send_event(
-        self, event: Event, slot: EventSlot | None, on_answer: OnAnswered, *, together: bool = False
-    ) -> bool:
+    def send_event(self, event: Event, slot: EventSlot | None, on_answer: OnAnswered) -> bool:
         transport, slots = self._transport, self._slots
         # As `Transport.sends`, without its call.
         if not transport.is_direct or self._clock.now() >= transport.credentials.fresh_until:
@@ -470,16 +468,13 @@ class KubeClient:
             held = begun
         sent = Sent(slots=slots, slot=held, path=_events(event.namespace), on_answer=on_answer)
         held.on_overdue = sent.distrust
-        send = transport.gather if together else transport.send
-        send(sent, protobuf.encode_event(event), protobuf.CONTENT_TYPE, _ACCEPT_PROTOBUF, REQUEST_TIMEOUT_S)
+        transport.send(sent, protobuf.encode_event(event), protobuf.CONTENT_TYPE, _ACCEPT_PROTOBUF, REQUEST_TIMEOUT_S)
         return True
 
     def take_event_tokens(self, most: int) -> int:
-        count = 0
-        while count < most and self._has_event_token():
-            self._event_tokens -= 1
-            count += 1
-        return count
+        kept = min(most, self._event_tokens)
+        self._event_tokens -= kept
+        return kept + self._event_limiter.try_acquire_some(most - kept)
 
     def send_events(self, events: Sequence[tuple[Event, OnAnswered]], slot: EventSlot | None = None) -> bool:
         transport, count = self._transport, len(events)

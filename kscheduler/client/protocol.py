@@ -299,15 +299,12 @@ class SendsEvents(Protocol):
         """Return a slot if one is free, else None; `waited_s` is how long Events have been waiting already."""
         ...
 
-    def send_event(
-        self, event: Event, slot: EventSlot | None, on_answer: OnAnswered, *, together: bool = False
-    ) -> bool:
+    def send_event(self, event: Event, slot: EventSlot | None, on_answer: OnAnswered) -> bool:
         """Begin to create an Event on a slot that was taken for it; `on_answer` is called once, from the event loop.
 
         After a single try: a 401 is an answer like another. Returns False, and keeps the slot as it is, if this way is
         closed now: behind a proxy, or while the token is read again. With None it takes a slot, and returns False, too,
-        if one has to be waited for. `together`: it may share its way with others that are sent at the same moment; then
-        it meets what ends one of those before it, such as a webhook that hangs.
+        if one has to be waited for.
         """
         ...
 
@@ -319,9 +316,9 @@ class SendsEventsTogether(Protocol):
     def send_events(self, events: Sequence[tuple[Event, OnAnswered]], slot: EventSlot | None = None) -> bool:
         """Begin to create Events, of which each callback is called once, from the event loop, after a single try.
 
-        They are answered one after the other, and meet what ends one before them. With a slot, which was taken for the
-        first of them, and tokens for the others, it returns False and keeps the slot if this way is closed now. Without
-        one also if slots or tokens of the rate limit have to be waited for.
+        They are answered one after the other, and meet what ends one before them, such as a webhook that hangs. With a
+        slot, which was taken for the first of them, and tokens for the others, it returns False and keeps the slot if
+        this way is closed now. Without one also if slots or tokens of the rate limit have to be waited for.
         """
         ...
 

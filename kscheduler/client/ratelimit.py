@@ -77,6 +77,17 @@ class RateLimiter:
         self._tokens -= count
         return True
 
+    def try_acquire_some(self, most: int) -> int:
+        """Take up to so many tokens, as far as they are there and no other request waits for one; return how many."""
+        if self.is_unlimited:
+            return most
+        if self._waiting:
+            return 0
+        self._refill()
+        count = min(most, int(self._tokens + (1.0 - WHOLE)))
+        self._tokens -= count
+        return count
+
     def put_back(self, count: int) -> None:
         """Return tokens that were taken for requests that are not sent."""
         self._tokens = min(self._burst, self._tokens + count)

@@ -424,16 +424,16 @@ class EventRecorder:
         # One of `workers` is left for a worker that may be waiting with its Event in hand.
         if slot is None and not (self._is_running and self._under_way < self._workers - 1 and not self._is_away):
             return False
-        # One that had to wait may have others with it. One that failed may do so again, and goes alone.
-        together = slot is not None and not series.failures
-        event = self._event_of(series)
-        if not self._direct.send_event(event, slot, partial(self._answered, series), together=together):
+        if not self._direct.send_event(self._event_of(series), slot, partial(self._answered, series)):
             return False
         self._under_way += 1
         return True
 
     def _send_waiting(self, series: _Series, slot: EventSlot) -> bool:
-        """Begin to write a new Event that has its slot, as `_send` does, in one write with others that wait."""
+        """Begin to write a new Event that has its slot, as `_send` does, in one write with others that wait.
+
+        One that failed may do so again, and goes alone.
+        """
         most = min(MOST_HELD - 1, self._queue.size, self._workers - 1 - self._under_way)
         if self._together is None or most <= 0 or series.count > 1 or series.failures:
             return self._send(series, slot)
@@ -441,7 +441,7 @@ class EventRecorder:
         for _ in range(self._together.take_event_tokens(most)):
             more = self._queue.pop()
             assert more is not None  # there are at least `most`
-            if more.count > 1 or more.failures:  # it goes alone
+            if more.count > 1 or more.failures:
                 self._start(self._deliver(more, None))
             else:
                 all_series.append(more)

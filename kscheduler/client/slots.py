@@ -259,8 +259,11 @@ class Slots:
         else:
             del self._sent[priority][slot]
             under_way[priority] -= 1
-            if slot.write is not None:
-                self._leave(slot.write)
+            write = slot.write
+            if write is not None:  # as `_leave`, without its call
+                write.under_way -= 1
+                if write.under_way:
+                    self._behind -= 1
             if priority is _BIND:
                 self._last_bound_s = now
         bindings, statuses, events, repeats = self._waiting

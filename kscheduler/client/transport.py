@@ -78,7 +78,6 @@ class Transport:
         self._after_watches = WatchConnections()
         self._opening: set[asyncio.Task[None]] = set()  # connections for requests that were sent without waiting
         self._fixed_heads: dict[tuple[str, str, str], str] = {}  # Authorization, Content-Type, Accept -> header lines
-        self._gathered: list[tuple[Sent, bytes]] = []  # with their bodies, to be sent together
         self._closed = False
 
     async def request(
@@ -175,19 +174,6 @@ class Transport:
             connection.send_together(request, timeout_s, exchanges)
         else:
             self._open_for(request, timeout_s, exchanges)
-
-    def gather(self, sent: Sent, body: bytes, content_type: str, accept: str, timeout_s: float) -> None:
-        """Begin a POST as `send` does, but together with others of its kind from the same turn of the event loop."""
-        if not self._gathered:
-            asyncio.get_running_loop().call_soon(self._send_gathered, content_type, accept, timeout_s)
-        self._gathered.append((sent, body))
-        if len(self._gathered) == MOST_TOGETHER:
-            self._send_gathered(content_type, accept, timeout_s)
-
-    def _send_gathered(self, content_type: str, accept: str, timeout_s: float) -> None:
-        gathered, self._gathered = self._gathered, []
-        if gathered:
-            self.send_together(gathered, content_type, accept, timeout_s)
 
     def _open_for(self, request: bytes, timeout_s: float, exchanges: Sequence[Exchange]) -> None:
         def has_opened(task: asyncio.Task[None]) -> None:

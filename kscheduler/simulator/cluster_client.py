@@ -421,9 +421,7 @@ class ClusterClient:
     def take_event_slot(self, waited_s: float) -> EventSlot | None:
         return _FREE if self._by_events else None
 
-    def send_event(
-        self, event: Event, slot: EventSlot | None, on_answer: OnAnswered, *, together: bool = False
-    ) -> bool:
+    def send_event(self, event: Event, slot: EventSlot | None, on_answer: OnAnswered) -> bool:
         if not (self._by_events and self.sends):
             return False
         self.send(partial(self._cluster.create_event, event), self._latency.write_s, on_answer)

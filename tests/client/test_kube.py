@@ -591,12 +591,10 @@ async def test_events_sent_together_share_connections_and_each_gets_its_own_answ
 
     if fault:
         server.fail("POST", "/namespaces/fifth/events", **fault)
-    client.direct_binds(100)
-    for number in range(20):
-        slot = client._event_slot
-        client._slots._under_way[Priority.EVENT] += 1  # more than the slots' rules would let go at the start
-        event = structs.replace(an_event(f"e{number}"), namespace="fifth" if number == 4 else "default")
-        assert client.send_event(event, slot, partial(note, event.name), together=True)
+    events = [
+        structs.replace(an_event(f"e{number}"), namespace="fifth" if number == 4 else "default") for number in range(20)
+    ]
+    assert client.send_events([(event, partial(note, event.name)) for event in events])
     await ended(all_came.wait(), "all are answered")
     assert client._slots.under_way == 0
     failed = {name for name, error in answers.items() if error is not None}
@@ -615,9 +613,7 @@ async def test_events_sent_together_to_a_server_that_is_away_or_by_a_client_that
     for url in ("http://127.0.0.1:1", server.url):
         client = KubeClient(Credentials(Endpoint(url, None), CLOCK), CLOCK, qps=-1.0)
         answers: asyncio.Queue[APIError | None] = asyncio.Queue()
-        for number in range(10):
-            client._slots._under_way[Priority.EVENT] += 1
-            assert client.send_event(an_event(f"e{number}"), client._event_slot, answers.put_nowait, together=True)
+        assert client.send_events([(an_event(f"e{number}"), answers.put_nowait) for number in range(10)])
         if url == server.url:
             await client.close()
         for _ in range(10):

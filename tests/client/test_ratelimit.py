@@ -49,9 +49,14 @@ def test_several_tokens_are_taken_together_or_none_and_can_be_put_back() -> None
         assert not limiter.try_acquire_many(2)
         limiter.put_back(1)
         assert limiter.try_acquire_many(2)
+        assert limiter.try_acquire_some(2) == 0
+        limiter.put_back(2)
+        assert [limiter.try_acquire_some(1), limiter.try_acquire_some(5)] == [1, 1]
         waiting = asyncio.ensure_future(limiter.acquire())
         await asyncio.sleep(0)
+        limiter.put_back(1)
         assert not limiter.try_acquire_many(1)  # before the one that waits
+        assert limiter.try_acquire_some(1) == 0
         await waiting
 
     simulate(10, 3, scenario)
@@ -60,6 +65,7 @@ def test_several_tokens_are_taken_together_or_none_and_can_be_put_back() -> None
 def test_without_a_limit_any_number_of_tokens_can_be_taken() -> None:
     async def scenario(limiter: RateLimiter) -> None:
         assert limiter.try_acquire_many(1_000)
+        assert limiter.try_acquire_some(1_000) == 1_000
 
     simulate(-1, 1, scenario)
 

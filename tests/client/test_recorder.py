@@ -50,9 +50,7 @@ class Sending:
     def take_event_slot(self, waited_s: float) -> EventSlot | None:
         return None
 
-    def send_event(
-        self, event: Event, slot: EventSlot | None, on_answer: OnAnswered, *, together: bool = False
-    ) -> bool:
+    def send_event(self, event: Event, slot: EventSlot | None, on_answer: OnAnswered) -> bool:
         if slot is None and not self._at_once:
             return False
         self.sent += 1
@@ -406,7 +404,7 @@ def test_an_event_whose_token_was_refused_goes_the_way_that_reads_it_again() -> 
 
 def test_a_way_that_is_closed_is_not_taken() -> None:
     async def scenario(world: World) -> None:
-        world.sending.send_event = lambda *event, together: False  # type: ignore[method-assign]
+        world.sending.send_event = lambda *event: False  # type: ignore[method-assign]
         world.bound()
         await asyncio.sleep(1)
         assert len(world.events) == 1
