@@ -56,7 +56,8 @@ class RateLimiter:
         self._tokens = self._burst
         self._updated = clock.now()
         self._arrival = itertools.count()
-        self._waiting: list[tuple[int, int, Waiting]] = []  # heap: priority, arrival -> who waits
+        # Heap: priority, arrival -> who waits, or did so and has given up.
+        self._waiting: list[tuple[int, int, Waiting]] = []
         self._wanted = 0  # by all of them
         self._timer: asyncio.TimerHandle | None = None
 
@@ -69,7 +70,7 @@ class RateLimiter:
         """Take so many tokens and return True, if there are as many and no other request waits for one."""
         if self.is_unlimited:
             return True
-        if self._waiting:
+        if self._wanted:
             return False
         self._refill()
         if self._tokens < count - 1 + WHOLE:
@@ -81,7 +82,7 @@ class RateLimiter:
         """Take up to so many tokens, as far as they are there and no other request waits for one; return how many."""
         if self.is_unlimited:
             return most
-        if self._waiting:
+        if self._wanted:
             return 0
         self._refill()
         count = min(most, int(self._tokens + (1.0 - WHOLE)))
@@ -96,9 +97,9 @@ class RateLimiter:
         """Take a token and return True, if there is one and no other request waits for it."""
         if self.is_unlimited:
             return True
-        if self._waiting:
+        if self._wanted:
             return False
-        # As `_refill` and `_take`, without their calls: it is asked for each request.
+        # As `_refill`, without its call: it is asked for each request.
         now = self._clock.now()
         tokens = self._tokens + (now - self._updated) * self._qps
         if tokens > self._burst:
@@ -131,7 +132,6 @@ class RateLimiter:
         except asyncio.CancelledError:
             if not turn.cancelled():  # tokens came together with the cancellation
                 self.put_back(turn.result())
-                self._serve()
             self._give_up(waiting)
             raise
 

@@ -179,6 +179,8 @@ def test_who_wants_some_tokens_gets_those_that_come_together_and_leaves_the_rest
         assert count == 5
         assert waited_s == pytest.approx(TOGETHER_S)
         assert limiter.waiting == 0
+        await asyncio.sleep(1)
+        assert limiter.try_acquire()  # nobody waits any more
 
     simulate(500, 8, scenario)
 
