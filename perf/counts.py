@@ -5,12 +5,12 @@
     make bench-counts
 
 The real process runs beside the stub apiserver of `perf.ceiling`. Calls of Python functions and resumptions of
-coroutines are counted, from the bytes of a pod's watch event to the answer to its Event, for five loads: bursts of
-plain pods, of pods with topology spread, of pods of 150 classes (different specs), and of pods of 10 kB; and single
-pods, each created when the one before is bound. The stub shows the pods of a burst all at once, and their bindings when
-all have been answered, so that counts depend little on the machine. Those of a burst depend a little on the size of
-batches, those of single pods on timers: runs differ by about 2 %. The event loop's callbacks, timers, tasks, reads and
-writes per pod are also shown.
+coroutines are counted, from the bytes of a pod's watch event to the answer to its Event, for six loads: bursts of
+plain pods, of pods with topology spread, of pods of 150 classes (different specs), and of pods of 10 kB; plain pods
+that wait for the client's rate limit; and single pods, each created when the one before is bound. The stub shows the
+pods of a burst all at once, and their bindings when all have been answered, so that counts depend little on the
+machine. Those of a burst depend a little on the size of batches, those of the other loads on timers: runs differ by
+about 2 %. The event loop's callbacks, timers, tasks, reads and writes per pod are also shown.
 """
 
 from __future__ import annotations
@@ -36,8 +36,12 @@ BASELINE = Path(__file__).parent / "calls.json"
 NODES = 500
 BURSTS = ("plain", "spread", "classes", "large")
 BURST_PODS = 4_000
+LIMITED = "limited"
+LIMITED_PODS = 3_000
+LIMITED_QPS = 1_000  # what deploy/ configures
 ALONE = "alone"
 ALONE_PODS = 200
+LOADS = (*BURSTS, LIMITED, ALONE)
 MOST_MEASUREMENTS = 5
 WARM_UP = 500
 MOST_GROWTH = 0.05  # what runs differ by is below half of it
@@ -49,7 +53,7 @@ Calls = dict[str, float]  # function -> calls a pod
 def main(argv: Sequence[str] | None = None) -> int:
     """Count, and print the comparison; 1 if a load needs more calls than its baseline by more than MOST_GROWTH."""
     parser = argparse.ArgumentParser(prog="perf.counts", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--loads", nargs="+", choices=[*BURSTS, ALONE], default=[*BURSTS, ALONE])
+    parser.add_argument("--loads", nargs="+", choices=LOADS, default=list(LOADS))
     parser.add_argument("--write", action="store_true", help="make the counts the baseline")
     parser.add_argument("--functions", action="store_true", help="print the functions that are called most")
     options = parser.parse_args(argv)
@@ -87,11 +91,12 @@ def least_calls(load: str, baseline: Mapping[str, float] | None) -> Calls:
 
 def calls_a_pod(load: str) -> Calls:
     """Return how often each function is called for a pod of this load."""
-    shape, pods = ("plain", ALONE_PODS) if load == ALONE else (load, BURST_PODS)
+    shape, pods = {LIMITED: ("plain", LIMITED_PODS), ALONE: ("plain", ALONE_PODS)}.get(load, (load, BURST_PODS))
+    qps = LIMITED_QPS if load == LIMITED else -1
     with StubApiserver() as stub:
         stub.create_nodes(NODES, "node-{index}", [served_node(node) for node in pod_shapes.zoned_nodes()])
         file = stub.directory / "counts.json"
-        scheduler = KScheduler(stub, module=("perf.counted", str(file)))
+        scheduler = KScheduler(stub, module=("perf.counted", str(file)), qps=qps, burst=LIMITED_QPS)
         eventually(lambda: stub.state().watches["pods"] and stub.state().watches["nodes"], "the watches are open")
         _burst_in_steps(stub, shape, WARM_UP, first=0)
         before = _counts(scheduler, file)
@@ -100,11 +105,13 @@ def calls_a_pod(load: str) -> Calls:
             for number in range(pods):
                 burst(stub, shape, 1, first=WARM_UP + number, with_events=False)
             await_events(stub, WARM_UP + pods)
+        elif load == LIMITED:
+            burst(stub, shape, pods, first=WARM_UP)
         else:
             _burst_in_steps(stub, shape, pods, first=WARM_UP)
         took_s = time.monotonic() - began_s
         after = _counts(scheduler, file)
-        if load == ALONE:
+        if load in (LIMITED, ALONE):
             # What time alone asks for, such as watches opened again, is no pod's: a slow machine has more of it.
             time.sleep(took_s)
             idle = _counts(scheduler, file)
