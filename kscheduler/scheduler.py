@@ -21,8 +21,9 @@ from kscheduler.client.binder import Binder
 from kscheduler.client.claim_writer import ClaimWriter
 from kscheduler.client.concurrency import run_together, within
 from kscheduler.client.informer import Handler
+from kscheduler.client.kinds import Resource
 from kscheduler.client.pod_status import PodStatusLane
-from kscheduler.client.protocol import Client, Resource
+from kscheduler.client.protocol import Client
 from kscheduler.client.quota_statuses import QuotaStatuses
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.retry_pauses import RetryPauses

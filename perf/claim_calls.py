@@ -28,7 +28,7 @@ from typing import Any
 import uvloop
 import yaml
 
-from kscheduler.client.protocol import PODS
+from kscheduler.client.kinds import PODS
 from perf.counted import name_of
 from perf.workloads.devices import node_slice
 from perf.workloads.embedded_cluster import EmbeddedCluster

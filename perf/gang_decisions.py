@@ -24,7 +24,7 @@ from typing import Any
 import uvloop
 import yaml
 
-from kscheduler.client.protocol import PODS
+from kscheduler.client.kinds import PODS
 from kscheduler.config.gate_settings import with_settings
 from kscheduler.config.releases import release_of
 from kscheduler.gangs.gang_cycle import GangCycle

@@ -36,7 +36,7 @@ from msgspec.structs import replace
 from kscheduler.api.elastic_quotas import ElasticQuota, ElasticQuotaSpec
 from kscheduler.api.objects import ObjectMeta, Pod, QuantityMap
 from kscheduler.api.share_queues import QueueObject, QueueResource, QueueSpec
-from kscheduler.client.protocol import ELASTIC_QUOTAS, SHARE_QUEUES
+from kscheduler.client.kinds import ELASTIC_QUOTAS, SHARE_QUEUES
 from kscheduler.clock import SystemClock
 from kscheduler.config.load import parse_config
 from kscheduler.observability.logs import QUIET, configure

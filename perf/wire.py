@@ -32,8 +32,9 @@ from kscheduler.client.bind_lane import BindLane
 from kscheduler.client.binder import Binder
 from kscheduler.client.credentials import Credentials, Endpoint
 from kscheduler.client.informer import Informer
+from kscheduler.client.kinds import NODES, PODS, Resource
 from kscheduler.client.kube import KubeClient
-from kscheduler.client.protocol import NODES, PODS, Binding, Resource
+from kscheduler.client.protocol import Binding
 from kscheduler.client.wire import LineDecoder
 from kscheduler.clock import SystemClock
 from kscheduler.errors import APIError

@@ -17,17 +17,10 @@ import pytest
 from kscheduler.api.decode import UNNAMED, decode_object
 from kscheduler.api.objects import Pod
 from kscheduler.client.credentials import Credentials, Endpoint
+from kscheduler.client.kinds import METRIC_POLICIES, NODES, POD_DOCUMENTS, PODS, Resource
 from kscheduler.client.kube import KubeClient
-from kscheduler.client.protocol import (
-    METRIC_POLICIES,
-    NODES,
-    POD_DOCUMENTS,
-    PODS,
-    EventType,
-    Resource,
-    User,
-    WatchEvent,
-)
+from kscheduler.client.protocol import EventType, WatchEvent
+from kscheduler.client.reviews import Reviews, User
 from kscheduler.client.transport import status_error
 from kscheduler.client.wire import LineDecoder, WatchError, decode_page
 from kscheduler.config.metric_policy import Endpoint as MetricEndpoint
@@ -164,6 +157,7 @@ class Apiserver:
 def client_of(answer: bytes) -> KubeClient:
     client = KubeClient(Credentials(Endpoint("http://apiserver", None), ManualClock()), ManualClock())
     client._transport = Apiserver(answer)  # type: ignore[assignment]
+    client.reviews = Reviews(client._transport)
     return client
 
 
@@ -232,8 +226,11 @@ READERS: dict[str, tuple[bytes, Read]] = {
     "pod whole": (packed(POD), asked(lambda client: client.get_pod_document("shop", "web"))),
     "pod kept whole": (packed(POD), plain(document_read)),
     "lease": (packed(LEASE), asked(lambda client: client.get_lease("ns", "l"))),
-    "token review": (packed(TOKEN), asked(lambda client: client.token_review("hunter2"))),
-    "access review": (packed(ACCESS), asked(lambda client: client.subject_access_review(User("u"), "get", "/metrics"))),
+    "token review": (packed(TOKEN), asked(lambda client: client.reviews.token_review("hunter2"))),
+    "access review": (
+        packed(ACCESS),
+        asked(lambda client: client.reviews.subject_access_review(User("u"), "get", "/metrics")),
+    ),
     "version": (packed({"major": "1", "minor": "36"}), asked(lambda client: client.version())),
     "status": (packed(STATUS), plain(lambda raw: status_error("GET", "/api", 500, raw))),
     "admission": (packed(REVIEW), plain(read_review)),

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kscheduler.client.kinds import PODS
 from kscheduler.client.kube import KubeClient
-from kscheduler.client.protocol import PODS
 from kscheduler.command.cli import main
 from kscheduler.config.metric_policy import Endpoint, Metric, Source
 from kscheduler.config.types import Extender

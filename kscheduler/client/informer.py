@@ -25,7 +25,8 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from kscheduler.api.decode import UNNAMED
 from kscheduler.api.objects import NamespacedObject, ObjectMeta
 from kscheduler.client.concurrency import cancel_and_wait
-from kscheduler.client.protocol import Client, EventType, Page, PushesWatches, Resource, WatchEvent
+from kscheduler.client.kinds import Resource
+from kscheduler.client.protocol import Client, EventType, Page, PushesWatches, WatchEvent
 from kscheduler.client.retry_pauses import Backoff, RetryPauses
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, DecodeError, Forbidden, Gone, NotFound, Unreachable

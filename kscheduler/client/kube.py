@@ -12,9 +12,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -31,16 +31,12 @@ from kscheduler.client.adaptive_limit import AdaptiveLimit
 from kscheduler.client.binding_writer import BindingWriter, binding_path
 from kscheduler.client.connections import Carrier
 from kscheduler.client.credentials import Credentials, checked_server, load_credentials
-from kscheduler.client.foreign_bodies import kind_of_foreign
+from kscheduler.client.foreign_bodies import decoded
+from kscheduler.client.kinds import ELASTIC_QUOTAS, METRIC_POLICIES, RESOURCE_CLAIMS, SHARE_QUEUES, Resource
 from kscheduler.client.line_streams import LineStream
 from kscheduler.client.merge_patch import versioned
 from kscheduler.client.protocol import (
-    ELASTIC_QUOTAS,
-    METRIC_POLICIES,
     ONE_TRY,
-    RESOURCE_CLAIMS,
-    SHARE_QUEUES,
-    AccessReview,
     Binding,
     BindTry,
     DirectBinds,
@@ -49,9 +45,6 @@ from kscheduler.client.protocol import (
     OnAnswered,
     Page,
     PodStatusPatch,
-    Resource,
-    Right,
-    User,
     WatchEvent,
     nothing,
 )
@@ -59,13 +52,14 @@ from kscheduler.client.ratelimit import Priority, RateLimiter
 from kscheduler.client.repeated_requests import RepeatedRequests
 from kscheduler.client.request_observer import RequestObserver
 from kscheduler.client.retry_pauses import RetryPauses
+from kscheduler.client.reviews import Reviews
 from kscheduler.client.slots import Slots
 from kscheduler.client.times import micro_time
 from kscheduler.client.transport import MOST_TOGETHER, Sent, Transport
 from kscheduler.client.wire import LineDecoder, WatchError, decode_page
 from kscheduler.client.write_permission import NOT_BOUND, not_leading
 from kscheduler.clock import Clock
-from kscheduler.errors import APIError, Conflict, DecodeError
+from kscheduler.errors import APIError, Conflict
 from kscheduler.input.decoding import json_decoder
 
 if TYPE_CHECKING:
@@ -75,7 +69,6 @@ T = TypeVar("T")
 
 REQUEST_TIMEOUT_S = 30.0
 LIST_TIMEOUT_S = 60.0
-REVIEW_TIMEOUT_S = 10.0
 DEFAULT_WRITES = 100  # bindings, status patches and Events under way at once, unless `direct_binds` sets another bound
 # An apiserver that opens a watch at all does so at once, events or not: then another is opened beside the first.
 WATCH_OPENS_S = 1.0
@@ -121,6 +114,7 @@ class KubeClient:
         self._slots = Slots(AdaptiveLimit(DEFAULT_WRITES))
         self._event_slot = _HeldSlot(self._slots)  # all are equal
         self._repeated = RepeatedRequests(clock)
+        self.reviews = Reviews(self._transport)
 
     @classmethod
     async def connect(
@@ -151,11 +145,6 @@ class KubeClient:
         """The apiserver's host and port."""
         return self._transport.host
 
-    async def version(self) -> dict[str, Any]:
-        """Return the apiserver's /version, the cheapest request, to check the connection at start."""
-        raw = await self._transport.request("GET", "/version", timeout_s=10.0)
-        return self._decoded(_decode_version, raw, "version")
-
     # --- reading ------------------------------------------------------------------------------------------------
 
     async def list_page(
@@ -178,7 +167,7 @@ class KubeClient:
             return await self._transport.request("GET", path, timeout_s=LIST_TIMEOUT_S, own_connection=is_repeat)
 
         raw = await self._repeated.answer(resource.path, ask)
-        return self._decoded(partial(decode_page, resource=resource), raw, f"list of {resource.plural}")
+        return decoded(partial(decode_page, resource=resource), raw, f"list of {resource.plural}", self._transport.host)
 
     async def watch(
         self, resource: Resource[T], *, resource_version: str, field_selector: str = "", timeout_s: float = 300.0
@@ -256,15 +245,7 @@ class KubeClient:
     async def _get_pod(self, namespace: str, name: str, kind: type[T]) -> T:
         path = f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(name)}"
         raw = await self._transport.request("GET", path, timeout_s=REQUEST_TIMEOUT_S)
-        return self._decoded(partial(decode_object, kind=kind), raw, f"pod {namespace}/{name}")
-
-    def _decoded(self, decode: Callable[[bytes], T], raw: bytes, what: str) -> T:
-        try:
-            return decode(raw)
-        except DecodeError as error:
-            kind = kind_of_foreign(raw)
-            reason = f"expected JSON, got {kind}" if kind else str(error)
-            raise APIError(f"apiserver {self.host}: {what}: {reason}") from error
+        return decoded(partial(decode_object, kind=kind), raw, f"pod {namespace}/{name}", self._transport.host)
 
     # --- writing ------------------------------------------------------------------------------------------------
 
@@ -344,7 +325,7 @@ class KubeClient:
         raw = await self._transport.request(
             verb, path, body=body, content_type=content_type, timeout_s=REQUEST_TIMEOUT_S
         )
-        return self._decoded(partial(decode_object, kind=ResourceClaim), raw, path)
+        return decoded(partial(decode_object, kind=ResourceClaim), raw, path, self._transport.host)
 
     async def _patch(self, path: str, resource_version: str, patch: dict[str, object], kind: type[T]) -> T:
         """Send a merge patch and return the patched object. It has a binding's priority, because a pod waits for it."""
@@ -354,7 +335,7 @@ class KubeClient:
         raw = await self._transport.request(
             "PATCH", path, body=body, content_type=_MERGE_PATCH, timeout_s=REQUEST_TIMEOUT_S
         )
-        return self._decoded(partial(decode_object, kind=kind), raw, path)
+        return decoded(partial(decode_object, kind=kind), raw, path, self._transport.host)
 
     async def patch_condition(
         self, resource: Resource[Any], namespace: str, name: str, uid: str, condition: GroupCondition
@@ -534,82 +515,28 @@ class KubeClient:
 
         # A write holds for one version of the Lease.
         raw = await self._repeated.answer(f"{verb} {path}", ask, overdue_s=LEASE_OVERDUE_S)
-        return self._decoded(partial(decode_object, kind=Lease), raw, f"lease at {path}")
+        return decoded(partial(decode_object, kind=Lease), raw, f"lease at {path}", self._transport.host)
 
-    # --- who may read our endpoint ------------------------------------------------------------------------------
+    # --- about the apiserver -------------------------------------------------------------------------------------
 
-    async def token_review(self, token: str) -> User | None:
-        """Return the user of a bearer token, or None if the apiserver does not accept the token."""
-        status = await self._review("authentication.k8s.io/v1", "TokenReview", {"token": token}, _TokenReview)
-        if not status.authenticated:
-            return None
-        user = status.user
-        return User(user.username, user.uid, user.groups, tuple(user.extra.items()))
-
-    async def subject_access_review(self, user: User, verb: str, path: str) -> AccessReview:
-        """Return whether this user may do `verb` on a path that is not an API object."""
-        return await self._access_review(user, {"nonResourceAttributes": {"path": path, "verb": verb}})
-
-    async def resource_access_review(self, user: User, verb: str, resource: str, namespace: str) -> AccessReview:
-        """Return whether this user may do `verb` on a resource of the core group in a namespace ("": in all)."""
-        attributes = {"verb": verb, "version": "v1", "resource": resource}
-        if namespace:
-            attributes["namespace"] = namespace
-        return await self._access_review(user, {"resourceAttributes": attributes})
-
-    async def may_user(self, right: Right, user: User) -> AccessReview:
-        """Return whether this user has a right."""
-        return await self._access_review(user, {"resourceAttributes": _attributes(right)})
-
-    async def may_i(self, right: Right) -> AccessReview:
-        """Return whether the user of this client's credentials has a right."""
-        spec: dict[str, object] = {"resourceAttributes": _attributes(right)}
-        status = await self._review("authorization.k8s.io/v1", "SelfSubjectAccessReview", spec, _AccessReview)
-        return AccessReview(status.allowed and not status.denied, status.reason)
+    async def version(self) -> dict[str, Any]:
+        """Return the apiserver's /version, the cheapest request, to check the connection at start."""
+        raw = await self._transport.request("GET", "/version", timeout_s=10.0)
+        return decoded(_decode_version, raw, "version", self._transport.host)
 
     async def count(self, path: str) -> int:
         """Return how many objects a collection has, such as "/api/v1/nodes"; only one of them is read."""
         raw = await self._transport.request("GET", f"{path}?limit=1", timeout_s=REQUEST_TIMEOUT_S)
-        page = self._decoded(_decode_count, raw, path)
+        page = decoded(_decode_count, raw, path, self._transport.host)
         return len(page.items) + page.metadata.remaining_item_count
 
     async def date(self) -> str:
         """Return the Date of an answer of the apiserver, as HTTP writes it; "" if it has none."""
         return await self._transport.date("/version", timeout_s=10.0)
 
-    async def _access_review(self, user: User, attributes: dict[str, object]) -> AccessReview:
-        spec: dict[str, object] = {"user": user.name, **attributes}
-        if user.groups:
-            spec["groups"] = user.groups
-        if user.uid:
-            spec["uid"] = user.uid
-        if user.extra:
-            spec["extra"] = dict(user.extra)
-        status = await self._review("authorization.k8s.io/v1", "SubjectAccessReview", spec, _AccessReview)
-        return AccessReview(status.allowed and not status.denied, status.reason)
-
-    async def _review(self, group_version: str, kind: str, spec: dict[str, object], answer: type[T]) -> T:
-        body = _encode({"apiVersion": group_version, "kind": kind, "spec": spec})
-        path = f"/apis/{group_version}/{kind.lower()}s"
-        raw = await self._transport.request("POST", path, body=body, timeout_s=REVIEW_TIMEOUT_S)
-        decode: Callable[[bytes], _Review[T]] = _review_decoder(cast(Hashable, answer))
-        return self._decoded(decode, raw, kind).status
-
     async def close(self) -> None:
         self._slots.close()
         await self._transport.close()
-
-
-def _attributes(right: Right) -> dict[str, str]:
-    resource, _, subresource = right.resource.partition("/")
-    given = {
-        "namespace": right.namespace,
-        "group": right.group,
-        "resource": resource,
-        "subresource": subresource,
-        "name": right.name,
-    }
-    return {"verb": right.verb} | {name: value for name, value in given.items() if value}
 
 
 class _CountMeta(msgspec.Struct, rename="camel", frozen=True):
@@ -660,33 +587,6 @@ def _namesakes_conflict() -> Iterator[None]:
         if error.status == 422 and "metadata.uid" in str(error):
             raise Conflict(str(error), status=409, reason="Conflict", explanation=error.explanation) from error
         raise
-
-
-class _Review(msgspec.Struct, Generic[T]):
-    status: T
-
-
-@functools.cache
-def _review_decoder(answer: Any) -> Callable[[bytes], Any]:
-    return json_decoder(_Review[answer], as_go=True)
-
-
-class _User(msgspec.Struct, frozen=True):
-    username: str = ""
-    uid: str = ""
-    groups: tuple[str, ...] = ()
-    extra: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
-
-
-class _TokenReview(msgspec.Struct):
-    authenticated: bool = False
-    user: _User = _User()
-
-
-class _AccessReview(msgspec.Struct):
-    allowed: bool = False
-    denied: bool = False
-    reason: str = ""
 
 
 class _LeaseBody(Lease, frozen=True, omit_defaults=False):

@@ -26,7 +26,8 @@ from msgspec.structs import replace
 from kscheduler.api.objects import Lease, LeaseSpec, ObjectMeta
 from kscheduler.client.concurrency import cancel_and_wait, wait_event, within
 from kscheduler.client.informer import is_older
-from kscheduler.client.protocol import LEASES, Client, EventType, always, nothing
+from kscheduler.client.kinds import LEASES
+from kscheduler.client.protocol import Client, EventType, always, nothing
 from kscheduler.client.retry_pauses import Backoff
 from kscheduler.client.times import micro_time
 from kscheduler.clock import Clock

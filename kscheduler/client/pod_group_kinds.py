@@ -13,7 +13,7 @@ from kscheduler.api.pod_groups import (
     GroupPod,
     PodGroup,
 )
-from kscheduler.client.protocol import Resource
+from kscheduler.client.kinds import Resource
 from kscheduler.config.releases import Release
 
 COSCHEDULING_POD_GROUPS: Resource[CoschedulingPodGroup] = Resource(

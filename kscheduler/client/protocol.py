@@ -1,171 +1,38 @@
 """Declares the requests of the scheduler to an apiserver, as values and one Protocol.
 
 Two classes implement it: `client.kube` (a real apiserver over HTTP) and `simulator.cluster` (one in memory). Every
-method may raise errors of the `APIError` family and no others; cancellation passes through.
+method may raise errors of the `APIError` family and no others; cancellation passes through. The Protocols below it are
+of clients that can do some of this by callbacks, too, in place of a task for each request.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
-from kscheduler.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from kscheduler.api.documents import NodeDocument, PodDocument
+from kscheduler.api.devices import ResourceClaim
+from kscheduler.api.documents import PodDocument
 from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.objects import (
-    ConfigMap,
     Lease,
     MetricPolicyObject,
-    Namespace,
-    Node,
     Pod,
     PodCondition,
-    PodDisruptionBudget,
     PodExtendedResourceClaimStatus,
-    ReplicationController,
-    Service,
-    TASPolicyObject,
-    Workload,
 )
-from kscheduler.api.share_queues import KaiQueueObject, QueueObject
-from kscheduler.api.storage import (
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    VolumeAttachment,
-)
+from kscheduler.api.share_queues import QueueObject
+from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
+from kscheduler.client.kinds import Resource
 from kscheduler.errors import APIError
 
 if TYPE_CHECKING:
     from kscheduler.api.pod_groups import CoschedulingPodGroup, GroupCondition
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Resource(Generic[T]):
-    """One kind of object: its path in the API, and the struct that it is decoded to."""
-
-    group_version: str  # "v1", or "coordination.k8s.io/v1"
-    plural: str
-    kind: str
-    type: type[T]
-    namespaced: bool = True
-    namespace: str = ""  # "" lists and watches all namespaces
-    label: str = ""  # lists and watches only objects with a label of this key; "" all
-    # Reads a watch line faster than decoding does. Returns the event type and what the informer's `keep` would return.
-    # It returns None for a line that must be decoded.
-    read_line: Callable[[bytes], tuple[str, T] | None] | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def path(self) -> str:
-        """The path to list and watch this kind: `/api/v1/pods`, `/apis/coordination.k8s.io/v1/namespaces/x/leases`."""
-        root = "/apis" if "/" in self.group_version else "/api"
-        within = f"namespaces/{self.namespace}/" if self.namespace else ""
-        return f"{root}/{self.group_version}/{within}{self.plural}"
-
-    def within(self, namespace: str) -> Resource[T]:
-        """Return this kind restricted to one namespace, as a namespaced Role may list and watch it."""
-        return replace(self, namespace=namespace)
-
-
-PODS: Resource[Pod] = Resource("v1", "pods", "Pod", Pod)
-POD_DOCUMENTS: Resource[PodDocument] = Resource("v1", "pods", "Pod", PodDocument)
-NODES: Resource[Node] = Resource("v1", "nodes", "Node", Node, namespaced=False)
-NODE_DOCUMENTS: Resource[NodeDocument] = Resource("v1", "nodes", "Node", NodeDocument, namespaced=False)
-NAMESPACES: Resource[Namespace] = Resource("v1", "namespaces", "Namespace", Namespace, namespaced=False)
-SERVICES: Resource[Service] = Resource("v1", "services", "Service", Service)
-REPLICATION_CONTROLLERS: Resource[ReplicationController] = Resource(
-    "v1", "replicationcontrollers", "ReplicationController", ReplicationController
-)
-REPLICA_SETS: Resource[Workload] = Resource("apps/v1", "replicasets", "ReplicaSet", Workload)
-STATEFUL_SETS: Resource[Workload] = Resource("apps/v1", "statefulsets", "StatefulSet", Workload)
-POD_DISRUPTION_BUDGETS: Resource[PodDisruptionBudget] = Resource(
-    "policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", PodDisruptionBudget
-)
-PERSISTENT_VOLUMES: Resource[PersistentVolume] = Resource(
-    "v1", "persistentvolumes", "PersistentVolume", PersistentVolume, namespaced=False
-)
-PERSISTENT_VOLUME_CLAIMS: Resource[PersistentVolumeClaim] = Resource(
-    "v1", "persistentvolumeclaims", "PersistentVolumeClaim", PersistentVolumeClaim
-)
-STORAGE_CLASSES: Resource[StorageClass] = Resource(
-    "storage.k8s.io/v1", "storageclasses", "StorageClass", StorageClass, namespaced=False
-)
-CSI_NODES: Resource[CSINode] = Resource("storage.k8s.io/v1", "csinodes", "CSINode", CSINode, namespaced=False)
-CSI_DRIVERS: Resource[CSIDriver] = Resource("storage.k8s.io/v1", "csidrivers", "CSIDriver", CSIDriver, namespaced=False)
-CSI_STORAGE_CAPACITIES: Resource[CSIStorageCapacity] = Resource(
-    "storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity", CSIStorageCapacity
-)
-VOLUME_ATTACHMENTS: Resource[VolumeAttachment] = Resource(
-    "storage.k8s.io/v1", "volumeattachments", "VolumeAttachment", VolumeAttachment, namespaced=False
-)
-RESOURCE_CLAIMS: Resource[ResourceClaim] = Resource(
-    "resource.k8s.io/v1", "resourceclaims", "ResourceClaim", ResourceClaim
-)
-RESOURCE_CLAIM_TEMPLATES: Resource[ResourceClaimTemplate] = Resource(
-    "resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate", ResourceClaimTemplate
-)
-RESOURCE_SLICES: Resource[ResourceSlice] = Resource(
-    "resource.k8s.io/v1", "resourceslices", "ResourceSlice", ResourceSlice, namespaced=False
-)
-DEVICE_CLASSES: Resource[DeviceClass] = Resource(
-    "resource.k8s.io/v1", "deviceclasses", "DeviceClass", DeviceClass, namespaced=False
-)
-DEVICE_TAINT_RULES: Resource[DeviceTaintRule] = Resource(
-    "resource.k8s.io/v1", "devicetaintrules", "DeviceTaintRule", DeviceTaintRule, namespaced=False
-)
-METRIC_POLICIES: Resource[MetricPolicyObject] = Resource(
-    "kscheduler.io/v1alpha1", "metricpolicies", "MetricPolicy", MetricPolicyObject
-)
-TAS_POLICIES: Resource[TASPolicyObject] = Resource(
-    "telemetry.intel.com/v1alpha1", "taspolicies", "TASPolicy", TASPolicyObject
-)
-ELASTIC_QUOTAS: Resource[ElasticQuota] = Resource(
-    "scheduling.x-k8s.io/v1alpha1", "elasticquotas", "ElasticQuota", ElasticQuota
-)
-SHARE_QUEUES: Resource[QueueObject] = Resource(
-    "kscheduler.io/v1alpha1", "queues", "Queue", QueueObject, namespaced=False
-)
-KAI_QUEUES: Resource[KaiQueueObject] = Resource(
-    "scheduling.run.ai/v2", "queues", "Queue", KaiQueueObject, namespaced=False
-)
-CONFIG_MAPS: Resource[ConfigMap] = Resource("v1", "configmaps", "ConfigMap", ConfigMap)
-LEASES: Resource[Lease] = Resource("coordination.k8s.io/v1", "leases", "Lease", Lease)
-
-# Kinds that say which pods belong together.
-GROUPS: tuple[Resource[Any], ...] = (
-    NAMESPACES,
-    SERVICES,
-    REPLICATION_CONTROLLERS,
-    REPLICA_SETS,
-    STATEFUL_SETS,
-    POD_DISRUPTION_BUDGETS,
-)
-# Volumes and what describes them, in an order in which each finds what it names.
-STORAGE: tuple[Resource[Any], ...] = (
-    STORAGE_CLASSES,
-    CSI_DRIVERS,
-    CSI_NODES,
-    CSI_STORAGE_CAPACITIES,
-    PERSISTENT_VOLUMES,
-    PERSISTENT_VOLUME_CLAIMS,
-    VOLUME_ATTACHMENTS,
-)
-
-# The kinds of dynamic resource allocation that are watched, in an order in which each finds what it names. An apiserver
-# may not serve them.
-DEVICES: tuple[Resource[Any], ...] = (DEVICE_CLASSES, DEVICE_TAINT_RULES, RESOURCE_SLICES, RESOURCE_CLAIMS)
-
-# Finished pods hold no resources; the apiserver leaves them out, and reports their end as DELETED.
-UNFINISHED_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 class EventType(enum.Enum):
@@ -286,71 +153,6 @@ class EventSlot(Protocol):
     def give_back(self) -> None:
         """Return the permission, because no Event is written after all."""
         ...
-
-
-OnAnswered = Callable[[APIError | None], None]  # None: the answer was a plain yes
-
-
-@runtime_checkable
-class SendsEvents(Protocol):
-    """A client that can create Events by callbacks, without one asyncio task each."""
-
-    def take_event_slot(self, waited_s: float) -> EventSlot | None:
-        """Return a slot if one is free, else None; `waited_s` is how long Events have been waiting already."""
-        ...
-
-    def send_event(self, event: Event, slot: EventSlot | None, on_answer: OnAnswered) -> bool:
-        """Begin to create an Event on a slot that was taken for it; `on_answer` is called once, from the event loop.
-
-        After a single try: a 401 is an answer like another. Returns False, and keeps the slot as it is, if this way is
-        closed now: behind a proxy, or while the token is read again. With None it takes a slot, and returns False, too,
-        if one has to be waited for.
-        """
-        ...
-
-
-@runtime_checkable
-class SendsEventsTogether(Protocol):
-    """A client that can create several Events in one write."""
-
-    def send_events(self, events: Sequence[tuple[Event, OnAnswered]], slot: EventSlot | None = None) -> bool:
-        """Begin to create Events, of which each callback is called once, from the event loop, after a single try.
-
-        They are answered one after the other, and meet what ends one before them, such as a webhook that hangs. With a
-        slot, which was taken for the first of them, and tokens for the others, it returns False and keeps the slot if
-        this way is closed now. Without one also if slots or tokens of the rate limit have to be waited for.
-        """
-        ...
-
-    def take_event_tokens(self, most: int) -> int:
-        """Take up to `most` tokens of the rate limit that are there now, and return how many."""
-        ...
-
-
-class User(NamedTuple):
-    """A user as in a TokenReview's status or a SubjectAccessReview's spec."""
-
-    name: str
-    uid: str = ""
-    groups: tuple[str, ...] = ()
-    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()  # key and values, in the order received
-
-
-class AccessReview(NamedTuple):
-    """The status of a SubjectAccessReview."""
-
-    allowed: bool
-    reason: str = ""
-
-
-class Right(NamedTuple):
-    """One verb on one resource."""
-
-    group: str  # of the API; "": the core group
-    resource: str  # "pods", or "pods/status"
-    verb: str
-    namespace: str = ""  # "": in all
-    name: str = ""  # of the object; "": of any
 
 
 class Client(Protocol):
@@ -522,6 +324,9 @@ class Client(Protocol):
         ...
 
 
+OnAnswered = Callable[[APIError | None], None]  # None: the answer was a plain yes
+
+
 @runtime_checkable
 class PushesWatches(Protocol):
     """A client that can hand the events of a watch to a function, without a task that waits for each batch."""
@@ -545,6 +350,42 @@ class PushesWatches(Protocol):
         Returns when the server closes the watch. Raises what `Client.watch` does, and the APIError of a `receive` that
         raised one, which ends the watch.
         """
+        ...
+
+
+@runtime_checkable
+class SendsEvents(Protocol):
+    """A client that can create Events by callbacks, without one asyncio task each."""
+
+    def take_event_slot(self, waited_s: float) -> EventSlot | None:
+        """Return a slot if one is free, else None; `waited_s` is how long Events have been waiting already."""
+        ...
+
+    def send_event(self, event: Event, slot: EventSlot | None, on_answer: OnAnswered) -> bool:
+        """Begin to create an Event on a slot that was taken for it; `on_answer` is called once, from the event loop.
+
+        After a single try: a 401 is an answer like another. Returns False, and keeps the slot as it is, if this way is
+        closed now: behind a proxy, or while the token is read again. With None it takes a slot, and returns False, too,
+        if one has to be waited for.
+        """
+        ...
+
+
+@runtime_checkable
+class SendsEventsTogether(Protocol):
+    """A client that can create several Events in one write."""
+
+    def send_events(self, events: Sequence[tuple[Event, OnAnswered]], slot: EventSlot | None = None) -> bool:
+        """Begin to create Events, of which each callback is called once, from the event loop, after a single try.
+
+        They are answered one after the other, and meet what ends one before them, such as a webhook that hangs. With a
+        slot, which was taken for the first of them, and tokens for the others, it returns False and keeps the slot if
+        this way is closed now. Without one also if slots or tokens of the rate limit have to be waited for.
+        """
+        ...
+
+    def take_event_tokens(self, most: int) -> int:
+        """Take up to `most` tokens of the rate limit that are there now, and return how many."""
         ...
 
 

@@ -12,7 +12,8 @@ from typing import Protocol
 
 from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.objects import RawQuantity
-from kscheduler.client.protocol import ELASTIC_QUOTAS, Client, Regarding
+from kscheduler.client.kinds import ELASTIC_QUOTAS
+from kscheduler.client.protocol import Client, Regarding
 from kscheduler.client.status_write import Written, write_status
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.errors import DecodeError

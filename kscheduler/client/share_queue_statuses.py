@@ -15,7 +15,8 @@ from msgspec import to_builtins
 
 from kscheduler.api.objects import QuantityMap
 from kscheduler.api.share_queues import QueueObject, QueueStatus
-from kscheduler.client.protocol import SHARE_QUEUES, Client
+from kscheduler.client.kinds import SHARE_QUEUES
+from kscheduler.client.protocol import Client
 from kscheduler.client.status_write import Written, write_status
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.observability.measurements import Measurements

@@ -28,7 +28,8 @@ from kscheduler.api.decode import (
 )
 from kscheduler.api.objects import APIStruct, ObjectMeta
 from kscheduler.client.foreign_bodies import kind_of_foreign
-from kscheduler.client.protocol import EventType, Page, Resource, WatchEvent, nothing
+from kscheduler.client.kinds import Resource
+from kscheduler.client.protocol import EventType, Page, WatchEvent, nothing
 from kscheduler.client.watch_dedup import dedup_of
 from kscheduler.errors import DecodeError
 from kscheduler.input.decoding import check_utf8

@@ -35,7 +35,7 @@ class WrittenClaims:
     def read(self, line: bytes) -> tuple[str, ResourceClaim] | None:
         """Return the type and the claim of a watch line if that has a version that is expected; None for others.
 
-        See `client.protocol.Resource.read_line`.
+        See `client.kinds.Resource.read_line`.
         """
         if not line.startswith(_MODIFIED):
             return None

@@ -111,7 +111,7 @@ async def _of_cluster(options: DoctorOptions, loaded: Loaded | None, clock: Cloc
             choice = _chosen(options, loaded.emulations, served)
             findings.append(checks.skew(choice, served) if isinstance(choice, Choice) else choice)
         findings.append(await checks.clocks(client, clock))
-        findings.append(await checks.rights(client, config.leader_election, options.service_account))
+        findings.append(await checks.rights(client.reviews, config.leader_election, options.service_account))
         findings.append(await checks.lease(client, config.leader_election, clock))
         if loaded is not None:
             findings += await checks.metric_sources(config, client, clock)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from kscheduler.api.objects import Lease
-from kscheduler.client.protocol import AccessReview, Right, User
+from kscheduler.client.reviews import AccessReview, Right, User
 from kscheduler.client.times import unix_seconds
 from kscheduler.clock import Clock
 from kscheduler.command.doctor_rights import CLUSTER_RIGHTS, in_words, lease_rights

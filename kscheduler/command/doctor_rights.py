@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from kscheduler.client.protocol import Right
+from kscheduler.client.reviews import Right
 from kscheduler.config.types import LeaderElection
 
 # (API group, resource) -> verbs, everywhere in the cluster.

@@ -381,10 +381,10 @@ def build_server(
         on_change=context.name_authorities if thread is None else thread.hand_over(context.name_authorities),
     )
     authenticator = DelegatedAuthenticator(
-        trust, reviewers.authentication.token_review, clock, ttl_s=options.authentication.token_ttl_s
+        trust, reviewers.authentication.reviews.token_review, clock, ttl_s=options.authentication.token_ttl_s
     )
     authorizer = DelegatedAuthorizer(
-        reviewers.authorization.subject_access_review,
+        reviewers.authorization.reviews.subject_access_review,
         clock,
         always_allow=options.always_allow_paths,
         allowed_ttl_s=options.authorization.allowed_ttl_s,
@@ -413,7 +413,13 @@ def build_server(
             thread,
             listen,
             Watched(scheduler, explainer, leadership, options.pod_max_in_unschedulable_pods_s),
-            Guards(trust, authenticator, authorizer, reviewers.authentication, reviewers.authorization),
+            Guards(
+                trust,
+                authenticator,
+                authorizer,
+                reviewers.authentication.reviews,
+                reviewers.authorization.reviews,
+            ),
             metrics=metrics,
             health=health,
             config=configz,

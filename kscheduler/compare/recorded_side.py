@@ -19,7 +19,8 @@ from msgspec import structs
 
 from kscheduler.api.objects import Pod, PodCondition, PodStatus
 from kscheduler.client.informer import Handler
-from kscheduler.client.protocol import PODS, Client, Resource
+from kscheduler.client.kinds import PODS, Resource
+from kscheduler.client.protocol import Client
 from kscheduler.clock import Clock
 from kscheduler.compare.attempts import take_attempt
 from kscheduler.compare.pod_outcomes import outcomes_of

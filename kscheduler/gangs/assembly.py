@@ -9,8 +9,9 @@ from kscheduler.api.pod_groups import PodGroup
 from kscheduler.cache.cache import Cache
 from kscheduler.client.concurrency import run_together
 from kscheduler.client.informer import Handler
+from kscheduler.client.kinds import PODS, Resource
 from kscheduler.client.pod_group_kinds import pod_groups, resource_of
-from kscheduler.client.protocol import PODS, Client, Resource
+from kscheduler.client.protocol import Client
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.clock import Clock

@@ -12,7 +12,8 @@ import logging
 from typing import NamedTuple
 
 from kscheduler.api.pod_groups import GroupCondition, PodGroup
-from kscheduler.client.protocol import Client, Resource
+from kscheduler.client.kinds import Resource
+from kscheduler.client.protocol import Client
 from kscheduler.client.status_write import Written, write_status
 from kscheduler.client.times import rfc3339
 from kscheduler.client.write_permission import WritePermission

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kscheduler.client.pod_group_kinds import COMPOSITE_POD_GROUPS, COSCHEDULING_POD_GROUPS, pod_groups
-from kscheduler.client.protocol import (
+from kscheduler.client.kinds import (
     DEVICES,
     ELASTIC_QUOTAS,
     GROUPS,
@@ -21,6 +20,7 @@ from kscheduler.client.protocol import (
     STORAGE,
     Resource,
 )
+from kscheduler.client.pod_group_kinds import COMPOSITE_POD_GROUPS, COSCHEDULING_POD_GROUPS, pod_groups
 from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.input.decoding import json_decoder
 

@@ -17,7 +17,8 @@ from kscheduler import __version__
 from kscheduler.api.objects import APIObject
 from kscheduler.client.concurrency import cancel_and_wait, run_together, wait_event
 from kscheduler.client.informer import Informer
-from kscheduler.client.protocol import PODS, UNFINISHED_PODS, Client
+from kscheduler.client.kinds import PODS, UNFINISHED_PODS
+from kscheduler.client.protocol import Client
 from kscheduler.clock import Clock
 from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.errors import ConfigError

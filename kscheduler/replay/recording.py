@@ -23,7 +23,8 @@ from kscheduler.api.objects import APIObject
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.informer import Handler, Informer
 from kscheduler.client.pod_status import PodStatusLane
-from kscheduler.client.protocol import Client, Resource
+from kscheduler.client.kinds import Resource
+from kscheduler.client.protocol import Client
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.clock import Clock
 from kscheduler.config.dump import to_yaml

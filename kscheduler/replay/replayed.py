@@ -16,7 +16,8 @@ from kscheduler.api.devices import ResourceClaim
 from kscheduler.api.objects import APIObject
 from kscheduler.client.informer import Handler, Informer
 from kscheduler.client.pod_status import PodStatusLane
-from kscheduler.client.protocol import Client, Resource
+from kscheduler.client.kinds import Resource
+from kscheduler.client.protocol import Client
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.config.releases import Release
 from kscheduler.config.types import SchedulerConfig

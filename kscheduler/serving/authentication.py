@@ -17,7 +17,7 @@ from typing import Protocol
 from cryptography import x509
 
 from kscheduler.client.concurrency import within
-from kscheduler.client.protocol import User
+from kscheduler.client.reviews import User
 from kscheduler.clock import Clock
 from kscheduler.errors import KSchedulerError
 from kscheduler.serving.answer_cache import AnswerCache

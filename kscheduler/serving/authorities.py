@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 from OpenSSL import crypto
 
-from kscheduler.client.protocol import User
+from kscheduler.client.reviews import User
 from kscheduler.errors import KSchedulerError
 
 CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kscheduler.client.concurrency import within
-from kscheduler.client.protocol import AccessReview, User
+from kscheduler.client.reviews import AccessReview, User
 from kscheduler.clock import Clock
 from kscheduler.errors import ConfigError
 from kscheduler.serving.answer_cache import AnswerCache

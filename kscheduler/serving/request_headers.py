@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
-from kscheduler.client.protocol import User
+from kscheduler.client.reviews import User
 
 Headers = Sequence[tuple[str, str]]  # (name, value) as received; a name may occur more than once
 

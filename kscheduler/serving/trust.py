@@ -18,7 +18,8 @@ from cryptography import x509
 from kscheduler.api.objects import ConfigMap
 from kscheduler.client.concurrency import cancel_and_wait, within
 from kscheduler.client.informer import Informer
-from kscheduler.client.protocol import CONFIG_MAPS, Client
+from kscheduler.client.kinds import CONFIG_MAPS
+from kscheduler.client.protocol import Client
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, ConfigError, DecodeError, Forbidden
 from kscheduler.input.decoding import json_decoder

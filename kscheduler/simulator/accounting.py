@@ -17,8 +17,8 @@ import msgspec
 from kscheduler._fast import UseOverTime
 from kscheduler.api.objects import Node, Pod, PodExtendedResourceClaimStatus, PodSpec
 from kscheduler.api.resources import PODS
-from kscheduler.client.protocol import NODES
-from kscheduler.client.protocol import PODS as POD_RESOURCE
+from kscheduler.client.kinds import NODES
+from kscheduler.client.kinds import PODS as POD_RESOURCE
 from kscheduler.simulator.amounts import Amounts, node_amounts, pod_amounts
 from kscheduler.simulator.cluster import FINISHED, Cluster
 from kscheduler.simulator.timeline import Sample, Timeline

@@ -23,8 +23,8 @@ from kscheduler.api.devices import (
 )
 from kscheduler.api.objects import OwnerReference, Pod, PodResourceClaim, PodResourceClaimStatus
 from kscheduler.api.pod_groups import PodGroup, PodGroupResourceClaimStatus
+from kscheduler.client.kinds import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from kscheduler.client.pod_group_kinds import pod_groups
-from kscheduler.client.protocol import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from kscheduler.config.releases import DEFAULT_RELEASE, RELEASE_1_37
 from kscheduler.simulator.cluster import FINISHED, Cluster
 from kscheduler.simulator.controller import Controller, take_first

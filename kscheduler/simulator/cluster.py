@@ -33,9 +33,7 @@ from kscheduler.api.objects import (
 from kscheduler.api.pod_groups import CoschedulingPodGroup, GroupCondition, PodGroup
 from kscheduler.api.share_queues import QueueStatus
 from kscheduler.api.storage import StorageClass, StorageObject
-from kscheduler.client.merge_patch import merge, patched, versioned
-from kscheduler.client.pod_group_kinds import COMPOSITE_POD_GROUPS, COSCHEDULING_POD_GROUPS, pod_groups
-from kscheduler.client.protocol import (
+from kscheduler.client.kinds import (
     DEVICES,
     ELASTIC_QUOTAS,
     GROUPS,
@@ -50,12 +48,11 @@ from kscheduler.client.protocol import (
     STORAGE,
     STORAGE_CLASSES,
     TAS_POLICIES,
-    Binding,
-    Event,
-    EventSeries,
-    PodStatusPatch,
     Resource,
 )
+from kscheduler.client.merge_patch import merge, patched, versioned
+from kscheduler.client.pod_group_kinds import COMPOSITE_POD_GROUPS, COSCHEDULING_POD_GROUPS, pod_groups
+from kscheduler.client.protocol import Binding, Event, EventSeries, PodStatusPatch
 from kscheduler.client.times import rfc3339
 from kscheduler.clock import Clock
 from kscheduler.config.releases import DEFAULT_RELEASE, Release

@@ -24,14 +24,17 @@ from kscheduler.api.share_queues import QueueObject
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client.adaptive_limit import AdaptiveLimit
 from kscheduler.client.alarm import Alarm
-from kscheduler.client.protocol import (
+from kscheduler.client.kinds import (
     ELASTIC_QUOTAS,
     METRIC_POLICIES,
-    ONE_TRY,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     RESOURCE_CLAIMS,
     SHARE_QUEUES,
+    Resource,
+)
+from kscheduler.client.protocol import (
+    ONE_TRY,
     Binding,
     BindRequest,
     BindTry,
@@ -42,7 +45,6 @@ from kscheduler.client.protocol import (
     OnAnswered,
     Page,
     PodStatusPatch,
-    Resource,
     WatchEvent,
     nothing,
 )

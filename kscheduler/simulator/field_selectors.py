@@ -6,7 +6,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from kscheduler.client.protocol import NODES, PODS, Resource
+from kscheduler.client.kinds import NODES, PODS, Resource
 from kscheduler.errors import APIError
 
 

@@ -24,7 +24,7 @@ from kscheduler.api.objects import APIObject, MetricPolicyObject, Node, Pod, Pod
 from kscheduler.api.pod_groups import AnyPodGroup
 from kscheduler.api.share_queues import ShareQueueObject
 from kscheduler.api.storage import StorageObject
-from kscheduler.client.protocol import NODES
+from kscheduler.client.kinds import NODES
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.quotas.elastic import ElasticQuotas
 from kscheduler.quotas.queue_tree import check_queue

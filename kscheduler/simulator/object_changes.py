@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from kscheduler.api.devices import ResourceClaim
 from kscheduler.api.objects import Pod
-from kscheduler.client.protocol import NODES, PODS, RESOURCE_CLAIMS, STORAGE, Binding, EventType, Resource
+from kscheduler.client.kinds import NODES, PODS, RESOURCE_CLAIMS, STORAGE, Resource
+from kscheduler.client.protocol import Binding, EventType
 from kscheduler.simulator.cluster import Cluster
 
 # Updates of volumes and claims follow from decisions, and the simulation makes its own: they are not replayed.

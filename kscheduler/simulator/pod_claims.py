@@ -13,13 +13,7 @@ import msgspec
 
 from kscheduler.api.devices import AllocationResult, ResourceClaim
 from kscheduler.api.objects import Pod
-from kscheduler.client.protocol import (
-    DEVICE_CLASSES,
-    DEVICE_TAINT_RULES,
-    RESOURCE_CLAIMS,
-    RESOURCE_SLICES,
-    Resource,
-)
+from kscheduler.client.kinds import DEVICE_CLASSES, DEVICE_TAINT_RULES, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
 from kscheduler.config.releases import Release
 from kscheduler.errors import DecodeError
 from kscheduler.explain.claim_list import claims_document, list_claims

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from kscheduler.api.objects import Node, Pod
 from kscheduler.api.resources import CPU, MEMORY
-from kscheduler.client.protocol import NODES, PODS
+from kscheduler.client.kinds import NODES, PODS
 from kscheduler.simulator.amounts import node_amounts
 from kscheduler.simulator.cluster import FINISHED, Cluster
 from kscheduler.simulator.node_load import NodeLoad

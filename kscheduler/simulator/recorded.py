@@ -14,7 +14,8 @@ from pathlib import Path
 from msgspec import structs
 
 from kscheduler.api.objects import Pod, PodStatus
-from kscheduler.client.protocol import PODS, EventType
+from kscheduler.client.kinds import PODS
+from kscheduler.client.protocol import EventType
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.record.entries import Change, Header, Synced
 from kscheduler.record.imports import open_record

@@ -22,7 +22,8 @@ from typing import Any, Protocol, TypeVar
 from kscheduler.api.grace_period import grace_s
 from kscheduler.api.objects import Pod, PodCondition
 from kscheduler.client.concurrency import cancel_and_wait
-from kscheduler.client.protocol import GROUPS, PODS, Client
+from kscheduler.client.kinds import GROUPS, PODS
+from kscheduler.client.protocol import Client
 from kscheduler.clock import Clock
 from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.errors import InternalError

@@ -15,7 +15,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from kscheduler.client.protocol import EventType, Resource, WatchEvent
+from kscheduler.client.kinds import Resource
+from kscheduler.client.protocol import EventType, WatchEvent
 from kscheduler.errors import Gone
 from kscheduler.simulator.field_selectors import EVERYTHING, Selector
 

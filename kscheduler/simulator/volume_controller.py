@@ -51,13 +51,7 @@ from kscheduler.api.storage import (
     class_of,
     is_made_for,
 )
-from kscheduler.client.protocol import (
-    CSI_NODES,
-    PERSISTENT_VOLUME_CLAIMS,
-    PERSISTENT_VOLUMES,
-    PODS,
-    STORAGE_CLASSES,
-)
+from kscheduler.client.kinds import CSI_NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.controller import Controller, take_first
 

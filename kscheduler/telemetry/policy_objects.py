@@ -12,7 +12,8 @@ from typing import Any
 
 from kscheduler.client.concurrency import run_together, wait_event
 from kscheduler.client.informer import Informer, KeepNewest
-from kscheduler.client.protocol import METRIC_POLICIES, TAS_POLICIES, Client, Resource
+from kscheduler.client.kinds import METRIC_POLICIES, TAS_POLICIES, Resource
+from kscheduler.client.protocol import Client
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.clock import Clock
 from kscheduler.config.types import Profile

@@ -10,7 +10,8 @@ import logging
 from typing import Any, Protocol
 
 from kscheduler.api.objects import MetricPolicyObject, PolicyObject
-from kscheduler.client.protocol import METRIC_POLICIES, TAS_POLICIES, Client, Regarding, Resource
+from kscheduler.client.kinds import METRIC_POLICIES, TAS_POLICIES, Resource
+from kscheduler.client.protocol import Client, Regarding
 from kscheduler.client.status_write import Written, write_status
 from kscheduler.client.times import rfc3339
 from kscheduler.client.write_permission import WritePermission

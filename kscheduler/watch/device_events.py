@@ -14,13 +14,7 @@ from typing import Any
 
 from kscheduler.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from kscheduler.client.informer import Handler
-from kscheduler.client.protocol import (
-    DEVICE_CLASSES,
-    DEVICE_TAINT_RULES,
-    RESOURCE_CLAIMS,
-    RESOURCE_SLICES,
-    Resource,
-)
+from kscheduler.client.kinds import DEVICE_CLASSES, DEVICE_TAINT_RULES, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
 from kscheduler.clock import Clock
 from kscheduler.config.releases import Release
 from kscheduler.framework.events import Action, ClusterEvent, EventResource

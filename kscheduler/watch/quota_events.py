@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 
 from kscheduler.api.elastic_quotas import ElasticQuota
-from kscheduler.client.protocol import ELASTIC_QUOTAS
+from kscheduler.client.kinds import ELASTIC_QUOTAS
 from kscheduler.clock import Clock
 from kscheduler.errors import DecodeError
 from kscheduler.framework import events

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from kscheduler.api.objects import Node, Pod
 from kscheduler.api.share_queues import ShareQueueObject
 from kscheduler.client.informer import Handler
-from kscheduler.client.protocol import KAI_QUEUES, NODES, PODS, SHARE_QUEUES, Resource
+from kscheduler.client.kinds import KAI_QUEUES, NODES, PODS, SHARE_QUEUES, Resource
 from kscheduler.clock import Clock
 from kscheduler.framework import events
 from kscheduler.framework.events import Action, ClusterEvent

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from kscheduler.api.objects import APIObject
 from kscheduler.api.storage import check_storage
-from kscheduler.client.protocol import (
+from kscheduler.client.kinds import (
     CSI_DRIVERS,
     CSI_NODES,
     CSI_STORAGE_CAPACITIES,

@@ -13,7 +13,7 @@ from kscheduler.api.pod_texts import PodTexts
 from kscheduler.api.sharing import NodeSharing, PodSharing, keep_selector
 from kscheduler.cache.cache import Cache
 from kscheduler.client.informer import PROOF_S, Handler, Informer, KeepNewest
-from kscheduler.client.protocol import (
+from kscheduler.client.kinds import (
     ELASTIC_QUOTAS,
     NAMESPACES,
     NODE_DOCUMENTS,
@@ -28,9 +28,9 @@ from kscheduler.client.protocol import (
     SERVICES,
     STATEFUL_SETS,
     UNFINISHED_PODS,
-    Client,
     Resource,
 )
+from kscheduler.client.protocol import Client
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.client.written_claims import WrittenClaims
 from kscheduler.clock import Clock

@@ -17,7 +17,8 @@ from msgspec import structs
 
 from kscheduler.api.devices import DeviceObject, ResourceClaim, ResourceSlice
 from kscheduler.api.objects import Node, Pod, PodStatus, Taint
-from kscheduler.client.protocol import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, EventType
+from kscheduler.client.kinds import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from kscheduler.client.protocol import EventType
 from kscheduler.errors import ConfigError
 from kscheduler.simulator.claims_at_start import with_reservations_for
 from kscheduler.simulator.object_changes import ObjectChange

@@ -14,7 +14,8 @@ from msgspec import structs
 
 from kscheduler.api.devices import ResourceSlice
 from kscheduler.api.objects import ObjectMeta, OwnerReference, Pod
-from kscheduler.client.protocol import RESOURCE_SLICES, EventType
+from kscheduler.client.kinds import RESOURCE_SLICES
+from kscheduler.client.protocol import EventType
 from kscheduler.simulator.scenario import Scenario
 from kscheduler.simulator.workload_devices import slices_of
 from kscheduler.whatif.shapes import AddedNode

@@ -23,17 +23,9 @@ from msgspec.structs import replace
 from kscheduler.api.decode import convert_object, decode_object
 from kscheduler.api.defaults import node_with_defaults
 from kscheduler.api.objects import Pod
+from kscheduler.client.kinds import DEVICES, GROUPS, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, STORAGE, Resource
 from kscheduler.client.pod_group_kinds import pod_groups
-from kscheduler.client.protocol import (
-    DEVICES,
-    GROUPS,
-    NODES,
-    PODS,
-    RESOURCE_CLAIM_TEMPLATES,
-    STORAGE,
-    Event,
-    Resource,
-)
+from kscheduler.client.protocol import Event
 from kscheduler.clock import SystemClock
 from kscheduler.config.gate_settings import with_settings
 from kscheduler.config.load import parse_config

@@ -7,9 +7,9 @@ import pytest
 
 from kscheduler.client.credentials import Credentials, Endpoint
 from kscheduler.client.foreign_bodies import kind_of_foreign
+from kscheduler.client.kinds import PODS
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.protobuf import MAGIC
-from kscheduler.client.protocol import PODS
 from kscheduler.errors import APIError, Unreachable
 from tests.client.fake_apiserver import BINDING, FakeAPIServer, WatchScript
 from tests.support.clocks import CLOCK

@@ -15,7 +15,7 @@ import pytest
 from kscheduler.api.decode import UNNAMED
 from kscheduler.api.objects import Node, ObjectMeta, Pod
 from kscheduler.client.informer import SHORT_LIST, SLICE_S, Informer
-from kscheduler.client.protocol import (
+from kscheduler.client.kinds import (
     DEVICES,
     ELASTIC_QUOTAS,
     GROUPS,
@@ -26,11 +26,9 @@ from kscheduler.client.protocol import (
     PODS,
     STORAGE,
     UNFINISHED_PODS,
-    EventType,
-    Page,
     Resource,
-    WatchEvent,
 )
+from kscheduler.client.protocol import EventType, Page, WatchEvent
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.errors import APIError, DecodeError, Forbidden, Gone, Unreachable
 from kscheduler.observability.measurements import Measurements

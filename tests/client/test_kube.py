@@ -37,23 +37,13 @@ from kscheduler.api.pod_groups import POD_GROUP_LABEL, CoschedulingPodGroup, Gro
 from kscheduler.client import protobuf
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.credentials import Credentials, Endpoint
+from kscheduler.client.kinds import PODS, RESOURCE_CLAIMS, UNFINISHED_PODS
 from kscheduler.client.kube import KubeClient, _claim_path, status_patch_body
 from kscheduler.client.pod_group_kinds import COSCHEDULING_POD_GROUPS, GROUP_PODS, pod_groups
-from kscheduler.client.protocol import (
-    PODS,
-    RESOURCE_CLAIMS,
-    UNFINISHED_PODS,
-    AccessReview,
-    Event,
-    EventType,
-    Page,
-    PodStatusPatch,
-    Regarding,
-    User,
-    WatchEvent,
-)
+from kscheduler.client.protocol import Event, EventType, Page, PodStatusPatch, Regarding, WatchEvent
 from kscheduler.client.ratelimit import Priority
 from kscheduler.client.request_observer import NoObserver
+from kscheduler.client.reviews import AccessReview, User
 from kscheduler.config.releases import RELEASE_1_36
 from kscheduler.errors import APIError, Conflict, Forbidden, Gone, NotFound, TooManyRequests, Unreachable
 from kscheduler.testing.controlplane.patience import ended
@@ -985,11 +975,11 @@ def answers(server: FakeAPIServer, kind: str, status: dict[str, Any]) -> None:
 async def test_a_token_review_tells_all_that_is_known_of_the_user(server: FakeAPIServer, client: KubeClient) -> None:
     user = {"username": "alice", "uid": "u", "groups": ["g", "h"], "extra": {"scopes": ["a", "b"]}}
     answers(server, "tokenreviews", {"authenticated": True, "user": user})
-    assert await client.token_review("secret") == User("alice", "u", ("g", "h"), (("scopes", ("a", "b")),))
+    assert await client.reviews.token_review("secret") == User("alice", "u", ("g", "h"), (("scopes", ("a", "b")),))
     sent = server.sent("POST", "/apis/authentication.k8s.io/v1/tokenreviews")[-1]
     assert json.loads(sent.body)["spec"] == {"token": "secret"}
     answers(server, "tokenreviews", {"error": "invalid bearer token"})
-    assert await client.token_review("bad") is None
+    assert await client.reviews.token_review("bad") is None
 
 
 async def test_an_access_review_is_asked_with_all_that_is_known_of_the_user(
@@ -1004,7 +994,7 @@ async def test_an_access_review_is_asked_with_all_that_is_known_of_the_user(
         ),
     ):
         answers(server, "subjectaccessreviews", {"allowed": True, "reason": "a rule"})
-        assert await client.subject_access_review(user, "get", "/metrics") == AccessReview(True, "a rule")
+        assert await client.reviews.subject_access_review(user, "get", "/metrics") == AccessReview(True, "a rule")
         sent = server.sent("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews")[-1]
         assert json.loads(sent.body)["spec"] == {**spec, "nonResourceAttributes": asked}
 
@@ -1015,7 +1005,7 @@ async def test_an_access_review_about_a_resource_names_it_and_its_namespace(
 ) -> None:
     answers(server, "subjectaccessreviews", {"allowed": True, "reason": "a rule"})
     user = User("alice", groups=("g",))
-    assert await client.resource_access_review(user, "list", "pods", namespace) == AccessReview(True, "a rule")
+    assert await client.reviews.resource_access_review(user, "list", "pods", namespace) == AccessReview(True, "a rule")
     sent = server.sent("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews")[-1]
     asked = {"verb": "list", "version": "v1", "resource": "pods", **more}
     assert json.loads(sent.body)["spec"] == {"user": "alice", "groups": ["g"], "resourceAttributes": asked}
@@ -1023,4 +1013,4 @@ async def test_an_access_review_about_a_resource_names_it_and_its_namespace(
 
 async def test_a_denial_outweighs_a_permission(server: FakeAPIServer, client: KubeClient) -> None:
     answers(server, "subjectaccessreviews", {"allowed": True, "denied": True, "reason": "no"})
-    assert await client.subject_access_review(User("alice"), "get", "/metrics") == AccessReview(False, "no")
+    assert await client.reviews.subject_access_review(User("alice"), "get", "/metrics") == AccessReview(False, "no")

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from kscheduler.api.objects import Lease, LeaseSpec, ObjectMeta
+from kscheduler.client.kinds import LEASES
 from kscheduler.client.leaderelection import ElectionConfig, LeaderElector, LeadershipLost
-from kscheduler.client.protocol import LEASES
 from kscheduler.client.times import micro_time
 from kscheduler.errors import APIError, ConfigError
 from kscheduler.simulator.cluster import Cluster

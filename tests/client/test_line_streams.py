@@ -12,9 +12,9 @@ import uvloop
 
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.credentials import Credentials, Endpoint
+from kscheduler.client.kinds import PODS
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.line_streams import LineStream
-from kscheduler.client.protocol import PODS
 from kscheduler.client.transport import Transport
 from kscheduler.errors import Gone, Unreachable
 from kscheduler.input.redaction import SecretURL

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from kscheduler.client.credentials import Credentials, in_cluster, load_credentials
+from kscheduler.client.kinds import PODS
 from kscheduler.client.kube import KubeClient
-from kscheduler.client.protocol import PODS
 from kscheduler.errors import ConfigError, Unreachable
 from tests.client.fake_apiserver import BINDING, FakeAPIServer
 from tests.support.certificates import Authority, write_kubeconfig

@@ -5,8 +5,8 @@ from __future__ import annotations
 import uvloop
 
 from kscheduler.client.credentials import Credentials, Endpoint
+from kscheduler.client.kinds import PODS
 from kscheduler.client.kube import KubeClient
-from kscheduler.client.protocol import PODS
 from tests.client.fake_apiserver import BINDING, FakeAPIServer, WatchScript, line, pod
 from tests.support.clocks import CLOCK
 

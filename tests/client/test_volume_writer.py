@@ -8,7 +8,7 @@ import pytest
 
 from kscheduler.api.objects import ObjectMeta
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
-from kscheduler.client.protocol import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from kscheduler.client.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from kscheduler.client.volume_writer import VolumeWriter
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.errors import Conflict, NotLeading

@@ -13,16 +13,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from kscheduler.api.objects import APIStruct, Node, NodeStatus, Pod, PodCondition, PodStatus
-from kscheduler.client.protocol import (
-    NAMESPACES,
-    NODE_DOCUMENTS,
-    NODES,
-    POD_DOCUMENTS,
-    PODS,
-    EventType,
-    Resource,
-    WatchEvent,
-)
+from kscheduler.client.kinds import NAMESPACES, NODE_DOCUMENTS, NODES, POD_DOCUMENTS, PODS, Resource
+from kscheduler.client.protocol import EventType, WatchEvent
 from kscheduler.client.watch_dedup import _NodeStatus, _PodStatus
 from kscheduler.client.wire import LineDecoder
 

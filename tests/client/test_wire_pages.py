@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from kscheduler.client.protocol import PODS, EventType
+from kscheduler.client.kinds import PODS
+from kscheduler.client.protocol import EventType
 from kscheduler.client.wire import BIG_PAGE_BYTES, LineDecoder, Undecoded, decode_page
 from kscheduler.errors import DecodeError
 from kscheduler.testing import make_pod

@@ -9,7 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from kscheduler.api.devices import ResourceClaim
-from kscheduler.client.protocol import RESOURCE_CLAIMS, EventType
+from kscheduler.client.kinds import RESOURCE_CLAIMS
+from kscheduler.client.protocol import EventType
 from kscheduler.client.wire import LineDecoder
 from kscheduler.client.written_claims import WrittenClaims
 from kscheduler.snapshot.devices import Devices

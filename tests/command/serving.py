@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kscheduler.client.protocol import User
+from kscheduler.client.reviews import User
 from kscheduler.observability.metrics import Metrics
 from kscheduler.serving.authorization import ALLOWED, Decision
 from kscheduler.serving.certificates import server_context

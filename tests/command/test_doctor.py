@@ -13,7 +13,7 @@ import pytest
 from kscheduler.api.objects import Lease, LeaseSpec
 from kscheduler.client.credentials import Credentials, Endpoint
 from kscheduler.client.kube import KubeClient
-from kscheduler.client.protocol import AccessReview, Right, User
+from kscheduler.client.reviews import AccessReview, Right, User
 from kscheduler.client.times import micro_time
 from kscheduler.command import doctor_checks as checks
 from kscheduler.command.cli import main
@@ -259,7 +259,7 @@ async def test_the_client_asks_for_its_own_rights_counts_and_the_date() -> None:
 
 async def _ask_all(client: KubeClient, fake: FakeAPIServer) -> None:
     fake.fail("POST", "selfsubjectaccessreviews", body=b'{"kind":"X","status":{"allowed":true}}')
-    assert (await client.may_i(Right("apps", "replicasets/status", "get", "shop", "web"))).allowed
+    assert (await client.reviews.may_i(Right("apps", "replicasets/status", "get", "shop", "web"))).allowed
     (sent,) = fake.sent("POST", "selfsubjectaccessreviews")
     assert json.loads(sent.body)["spec"] == {
         "resourceAttributes": {

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kscheduler.client.kube import KubeClient
-from kscheduler.client.protocol import User
+from kscheduler.client.reviews import User
 from kscheduler.client.request_observer import NoObserver
 from kscheduler.clock import SystemClock
 from kscheduler.command.flags.run_options import RunOptions
@@ -35,9 +35,9 @@ async def test_each_review_is_asked_for_with_the_credentials_of_its_flag(tmp_pat
         assert own == (client, client)
         for reviewers in (given, own):
             with pytest.raises(APIError):  # the server knows no reviews; that it was asked is enough
-                await reviewers.authentication.token_review("x")
+                await reviewers.authentication.reviews.token_review("x")
             with pytest.raises(APIError):
-                await reviewers.authorization.subject_access_review(User("x"), "get", "/metrics")
+                await reviewers.authorization.reviews.subject_access_review(User("x"), "get", "/metrics")
         asked = [(request.path.rpartition("/")[2], request.headers["Authorization"]) for request in server.requests]
         for one in {client, *given}:
             await one.close()

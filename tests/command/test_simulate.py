@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from kscheduler.client.protocol import PERSISTENT_VOLUME_CLAIMS, RESOURCE_CLAIMS
+from kscheduler.client.kinds import PERSISTENT_VOLUME_CLAIMS, RESOURCE_CLAIMS
 from kscheduler.command.simulate import run, simulate
 from kscheduler.config.load import default_config, parse_config
 from kscheduler.errors import ConfigError

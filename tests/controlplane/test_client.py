@@ -12,8 +12,9 @@ import pytest
 from kscheduler.api.objects import ObjectMeta, Pod, PodCondition
 from kscheduler.client.credentials import in_cluster
 from kscheduler.client.informer import Informer
+from kscheduler.client.kinds import NODES, PODS, Resource
 from kscheduler.client.kube import KubeClient
-from kscheduler.client.protocol import NODES, PODS, Binding, EventType, PodStatusPatch, Resource
+from kscheduler.client.protocol import Binding, EventType, PodStatusPatch
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.times import rfc3339
 from kscheduler.errors import Conflict, Forbidden, Gone, NotFound, Unreachable

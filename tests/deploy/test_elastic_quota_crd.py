@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from kscheduler.client.protocol import ELASTIC_QUOTAS
+from kscheduler.client.kinds import ELASTIC_QUOTAS
 from kscheduler.errors import DecodeError
 from kscheduler.quotas.amounts import parse_stated
 from tests.deploy.manifests import find, own_objects

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import inspect
 
-from kscheduler.client.protocol import METRIC_POLICIES
+from kscheduler.client.kinds import METRIC_POLICIES
 from kscheduler.config import metric_policy_validation as limits
 from kscheduler.config.duration import Duration
 from kscheduler.config.metric_policy import FilterRule, PolicySpec

@@ -10,7 +10,7 @@ import pytest
 from kscheduler.api.manifest import load_manifests
 from kscheduler.api.objects import ObjectMeta
 from kscheduler.api.share_queues import QueueObject, QueueResource, QueueSpec, QueueStatus
-from kscheduler.client.protocol import SHARE_QUEUES
+from kscheduler.client.kinds import SHARE_QUEUES
 from kscheduler.errors import DecodeError
 from kscheduler.quotas.queue_tree import build_tree, check_queue
 from tests.deploy.manifests import DEPLOY, find, own_objects

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from kscheduler.client.protocol import User
+from kscheduler.client.reviews import User
 from kscheduler.explain.endpoint import PATH, ExplainEndpoint
 from kscheduler.explain.options import DEFAULT_TOP_NODES
 from kscheduler.observability.metrics import Metrics

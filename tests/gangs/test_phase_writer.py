@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from kscheduler.api.objects import Lease, LeaseSpec, ObjectMeta, Pod
 from kscheduler.api.pod_groups import POD_GROUP_LABEL, CoschedulingPodGroup, CoschedulingPodGroupStatus
 from kscheduler.client.informer import Informer, KeepNewest
+from kscheduler.client.kinds import PODS
 from kscheduler.client.pod_group_kinds import COSCHEDULING_POD_GROUPS
-from kscheduler.client.protocol import PODS
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.gangs.phase_writer import LEASE_KNOWN_S, LEASE_NAME, LEASE_NAMESPACE, REFUSED_PAUSE_S, GroupPhases
 from kscheduler.gangs.registry import Registry

@@ -9,8 +9,9 @@ import pytest
 
 from kscheduler.api.objects import ObjectMeta
 from kscheduler.api.pod_groups import GroupCondition, PodGroup, PodGroupStatus
+from kscheduler.client.kinds import Resource
 from kscheduler.client.pod_group_kinds import pod_groups
-from kscheduler.client.protocol import Client, Resource
+from kscheduler.client.protocol import Client
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.config.releases import RELEASE_1_37
 from kscheduler.errors import APIError, Forbidden, NotFound, Unreachable

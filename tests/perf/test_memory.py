@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kscheduler.client.protocol import NODES, PODS
+from kscheduler.client.kinds import NODES, PODS
 from perf.memory import PENDING, PagesClient, Result, write_cluster
 
 

@@ -12,7 +12,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from kscheduler.client.protocol import User
+from kscheduler.client.reviews import User
 from kscheduler.observability.metrics import Metrics
 from kscheduler.record.background import BackgroundWriter, KeptPart
 from kscheduler.record.endpoint import MAX_DOWNLOADS, PIECE_BYTES, RecordEndpoint, Writes

@@ -9,7 +9,7 @@ from itertools import count
 from msgspec.structs import replace
 
 from kscheduler.api.objects import ObjectMeta, Pod, PodStatus
-from kscheduler.client.protocol import PODS
+from kscheduler.client.kinds import PODS
 from tests.support.world import World
 
 CREATES_AFTER_S = 1.0

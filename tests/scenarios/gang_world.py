@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from kscheduler.api.objects import Pod
 from kscheduler.api.pod_groups import POD_GROUP_LABEL
-from kscheduler.client.protocol import PODS, Binding
+from kscheduler.client.kinds import PODS
+from kscheduler.client.protocol import Binding
 from kscheduler.config.load import parse_config
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.gangs.mending import PAUSE_S

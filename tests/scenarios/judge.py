@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kscheduler.api.objects import Node, Pod
-from kscheduler.client.protocol import NODES, PODS
+from kscheduler.client.kinds import NODES, PODS
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Status
 from kscheduler.gangs.planner import TRIAL

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from kscheduler.api.objects import Pod
 from kscheduler.api.pod_groups import POD_GROUP_LABEL
-from kscheduler.client.protocol import PODS
+from kscheduler.client.kinds import PODS
 from kscheduler.config.load import parse_config
 from kscheduler.observability.metrics import Metrics
 from kscheduler.simulator.cluster_client import Latency

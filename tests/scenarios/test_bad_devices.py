@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from kscheduler.api.devices import Device, DeviceClass, ResourceSlice
-from kscheduler.client.protocol import DEVICE_CLASSES, RESOURCE_SLICES
+from kscheduler.client.kinds import DEVICE_CLASSES, RESOURCE_SLICES
 from kscheduler.config.releases import RELEASES, Release
 from kscheduler.devices.slices import ParsedSlice
 from tests.devices.building import (

@@ -17,7 +17,7 @@ from kscheduler.api.devices import (
 )
 from kscheduler.api.objects import ObjectMeta
 from kscheduler.api.pod_groups import POD_GROUP_LABEL
-from kscheduler.client.protocol import DEVICE_CLASSES, DEVICES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from kscheduler.client.kinds import DEVICE_CLASSES, DEVICES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from kscheduler.config.duration import Duration
 from kscheduler.config.releases import RELEASE_1_37, RELEASES, Release
 from kscheduler.simulator.faults import FaultKind, Verb

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kscheduler.api.elastic_quotas import ElasticQuota, ElasticQuotaSpec, ElasticQuotaStatus
 from kscheduler.api.objects import QuantityMap
-from kscheduler.client.protocol import ELASTIC_QUOTAS
+from kscheduler.client.kinds import ELASTIC_QUOTAS
 from kscheduler.config.load import parse_config
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.testing import PodBuilder, make_pod

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from kscheduler.api.objects import Pod
 from kscheduler.api.pod_groups import POD_GROUP_LABEL
+from kscheduler.client.kinds import PODS
 from kscheduler.client.pod_group_kinds import COSCHEDULING_POD_GROUPS as GROUPS
-from kscheduler.client.protocol import PODS
 from kscheduler.config.load import parse_config
 from kscheduler.gangs.gang_queue import Outcome
 from kscheduler.simulator.cluster_client import Latency

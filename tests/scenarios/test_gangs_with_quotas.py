@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from kscheduler.api.elastic_quotas import ElasticQuotaSpec
 from kscheduler.api.objects import QuantityMap
 from kscheduler.api.pod_groups import POD_GROUP_LABEL
-from kscheduler.client.protocol import ELASTIC_QUOTAS
+from kscheduler.client.kinds import ELASTIC_QUOTAS
 from kscheduler.config.load import parse_config
 from kscheduler.testing import make_pod
 from tests.scenarios.gangs import gang

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from kscheduler.api.objects import Pod
-from kscheduler.client.protocol import PODS
+from kscheduler.client.kinds import PODS
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import SKIP, Status
 from kscheduler.simulator.faults import FaultKind, Verb

@@ -17,7 +17,7 @@ from kscheduler.api.share_queues import (
     QueueObject,
     QueueStatus,
 )
-from kscheduler.client.protocol import SHARE_QUEUES
+from kscheduler.client.kinds import SHARE_QUEUES
 from kscheduler.config.load import parse_config
 from kscheduler.queue.active_queue import ActiveQueue
 from kscheduler.simulator.faults import FaultKind, Verb

@@ -16,7 +16,7 @@ from kscheduler.api.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
 )
-from kscheduler.client.protocol import CSI_STORAGE_CAPACITIES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, Resource
+from kscheduler.client.kinds import CSI_STORAGE_CAPACITIES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, Resource
 from kscheduler.config.load import default_config
 from kscheduler.config.types import PluginConfig, SchedulerConfig, VolumeBindingArgs
 from kscheduler.scheduler import Options

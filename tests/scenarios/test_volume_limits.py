@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from kscheduler.api.objects import GCEPersistentDisk, Volume
 from kscheduler.api.storage import PersistentVolume
-from kscheduler.client.protocol import PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS
+from kscheduler.client.kinds import PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS
 from kscheduler.framework.plugins import volumezone
 from kscheduler.framework.plugins.nodevolumelimits import plugin as nodevolumelimits
 from kscheduler.framework.plugins.volumerestrictions import CLAIM_REASON, DISK_REASON, READ_WRITE_ONCE_POD

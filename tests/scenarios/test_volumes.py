@@ -27,7 +27,7 @@ from kscheduler.api.storage import (
     StorageClass,
     VolumeNodeAffinity,
 )
-from kscheduler.client.protocol import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from kscheduler.client.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.volume_controller import VolumeController
 from kscheduler.testing import PodBuilder, make_pod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kscheduler.client.protocol import User
+from kscheduler.client.reviews import User
 from kscheduler.serving.authentication import ANONYMOUS, Shown
 
 

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 from cryptography import x509
 
-from kscheduler.client.protocol import User
+from kscheduler.client.reviews import User
 from kscheduler.errors import Unreachable
 from kscheduler.serving.answer_cache import ENTRIES
 from kscheduler.serving.authentication import (

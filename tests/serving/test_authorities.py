@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from kscheduler.client.protocol import User
+from kscheduler.client.reviews import User
 from kscheduler.serving.authorities import CREDENTIAL_ID, Authorities, NotAuthenticated, common_name, user_of
 from tests.serving.authority import CLIENT, DAY, SERVER, Authority, Issued
 

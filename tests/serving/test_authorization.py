@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kscheduler.client.protocol import AccessReview, User
+from kscheduler.client.reviews import AccessReview, User
 from kscheduler.errors import ConfigError, Unreachable
 from kscheduler.serving.authentication import ANONYMOUS, REVIEWS_AT_ONCE
 from kscheduler.serving.authorization import CACHE_TTL_S, AllowedPaths, DelegatedAuthorizer

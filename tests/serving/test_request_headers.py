@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kscheduler.client.protocol import User
+from kscheduler.client.reviews import User
 from kscheduler.serving.request_headers import HeaderNames, Headers
 
 STANDARD = HeaderNames(("X-Remote-User",), ("X-Remote-Uid",), ("X-Remote-Group",), ("X-Remote-Extra-",))

@@ -18,8 +18,8 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from kscheduler.client.protocol import AccessReview, User
 from kscheduler.client.protocol import Client as KubeAPI
+from kscheduler.client.reviews import AccessReview, User
 from kscheduler.config.dump import to_v1
 from kscheduler.config.load import default_config, parse_config
 from kscheduler.errors import ConfigError, InternalError

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from kscheduler import __version__
-from kscheduler.client.protocol import User
+from kscheduler.client.reviews import User
 from kscheduler.command.flags.commands import parse
 from kscheduler.command.flags.run_options import RunOptions
 from kscheduler.observability.metrics import Metrics

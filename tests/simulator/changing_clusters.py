@@ -6,7 +6,8 @@ import random
 
 from msgspec.structs import replace
 
-from kscheduler.client.protocol import NODES, EventType
+from kscheduler.client.kinds import NODES
+from kscheduler.client.protocol import EventType
 from kscheduler.simulator.object_changes import ObjectChange
 from kscheduler.simulator.scenario import Arrival, Scenario
 from tests.simulator.first_fit import make_node

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 
 from kscheduler.api.objects import Node, Pod, PodCondition
 from kscheduler.client.concurrency import run_together
-from kscheduler.client.protocol import NODES, PODS, Binding, Client, EventType, PodStatusPatch
+from kscheduler.client.kinds import NODES, PODS
+from kscheduler.client.protocol import Binding, Client, EventType, PodStatusPatch
 from kscheduler.clock import Clock
 from kscheduler.simulator.amounts import Amounts, node_amounts, pod_amounts
 

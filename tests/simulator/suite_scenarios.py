@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from kscheduler.api.decode import convert_object
-from kscheduler.client.protocol import GROUPS, NAMESPACES, NODES, PODS, STORAGE, EventType, Resource
+from kscheduler.client.kinds import GROUPS, NAMESPACES, NODES, PODS, STORAGE, Resource
+from kscheduler.client.protocol import EventType
 from kscheduler.simulator.object_changes import ObjectChange
 from kscheduler.simulator.scenario import Arrival, Scenario
 from perf.workloads import execution

@@ -18,8 +18,8 @@ from kscheduler.api.devices import (
 )
 from kscheduler.api.objects import ObjectMeta, OwnerReference, Pod
 from kscheduler.api.pod_groups import PodGroup, PodGroupResourceClaim, PodGroupSpec
+from kscheduler.client.kinds import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from kscheduler.client.pod_group_kinds import pod_groups
-from kscheduler.client.protocol import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from kscheduler.config.releases import RELEASE_1_37
 from kscheduler.errors import Conflict, NotFound
 from kscheduler.simulator.claim_controller import ClaimController

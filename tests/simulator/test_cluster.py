@@ -28,22 +28,9 @@ from kscheduler.api.storage import (
     PersistentVolumeSpec,
     StorageClass,
 )
+from kscheduler.client.kinds import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE, UNFINISHED_PODS
 from kscheduler.client.pod_group_kinds import GROUP_PODS
-from kscheduler.client.protocol import (
-    NODES,
-    PERSISTENT_VOLUME_CLAIMS,
-    PERSISTENT_VOLUMES,
-    PODS,
-    STORAGE,
-    UNFINISHED_PODS,
-    Binding,
-    Client,
-    Event,
-    EventSeries,
-    EventType,
-    PodStatusPatch,
-    Regarding,
-)
+from kscheduler.client.protocol import Binding, Client, Event, EventSeries, EventType, PodStatusPatch, Regarding
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37
 from kscheduler.errors import APIError, Conflict, Gone, NotFound, Unreachable
 from kscheduler.simulator.cluster import Cluster, in_order_of_use

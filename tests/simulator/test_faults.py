@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from kscheduler.client.protocol import PODS, Binding
+from kscheduler.client.kinds import PODS
+from kscheduler.client.protocol import Binding
 from kscheduler.errors import APIError, Conflict, Gone, NotFound, TooManyRequests, Unreachable
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import Latency

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kscheduler.api.objects import Pod
-from kscheduler.client.protocol import PODS
+from kscheduler.client.kinds import PODS
 from kscheduler.errors import APIError
 from kscheduler.simulator.field_selectors import parse_field_selector
 from kscheduler.testing import make_pod

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from kscheduler.client.protocol import PODS, WatchEvent
+from kscheduler.client.kinds import PODS
+from kscheduler.client.protocol import WatchEvent
 from kscheduler.errors import Gone
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual

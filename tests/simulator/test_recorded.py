@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from kscheduler.api.objects import Node, OwnerReference, Pod, PodSchedulingGate
 from kscheduler.client.concurrency import cancel_and_wait
-from kscheduler.client.protocol import NODES, RESOURCE_CLAIMS
+from kscheduler.client.kinds import NODES, RESOURCE_CLAIMS
 from kscheduler.config.load import default_config
 from kscheduler.errors import ConfigError
 from kscheduler.record.entries import Change, ChangeType, End, Header, Synced

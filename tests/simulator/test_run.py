@@ -9,7 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from kscheduler.api.objects import Node, Pod, PodSchedulingGate
-from kscheduler.client.protocol import NODES, Client, EventType
+from kscheduler.client.kinds import NODES
+from kscheduler.client.protocol import Client, EventType
 from kscheduler.clock import Clock
 from kscheduler.config.load import default_config, parse_config
 from kscheduler.errors import InternalError

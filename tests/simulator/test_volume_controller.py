@@ -40,7 +40,7 @@ from kscheduler.api.storage import (
     TopologySelectorTerm,
     is_made_for,
 )
-from kscheduler.client.protocol import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from kscheduler.client.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.volume_controller import VolumeController
 from kscheduler.testing import make_node, make_pod

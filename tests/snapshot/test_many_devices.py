@@ -17,7 +17,7 @@ import pytest
 
 from kscheduler.api.device_sharing import share_in_slice
 from kscheduler.cel.selectors import selectors_for
-from kscheduler.client.protocol import RESOURCE_SLICES
+from kscheduler.client.kinds import RESOURCE_SLICES
 from kscheduler.client.wire import LineDecoder
 from kscheduler.config.releases import DEFAULT_RELEASE
 from kscheduler.devices.matching import DeviceQuery

@@ -20,7 +20,7 @@ from kscheduler.api.devices import (
     ResourceSlice,
 )
 from kscheduler.api.objects import ObjectMeta, PodResourceClaim
-from kscheduler.client.protocol import PODS, RESOURCE_CLAIMS
+from kscheduler.client.kinds import PODS, RESOURCE_CLAIMS
 from kscheduler.config.load import default_config
 from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.config.types import DynamicResourcesArgs, PluginConfig, SchedulerConfig

@@ -24,7 +24,8 @@ from kscheduler.api.grace_period import grace_s
 from kscheduler.api.objects import Node, Pod, PodCondition
 from kscheduler.api.resources import node_allocatable
 from kscheduler.cache.comparer import compare_nodes, compare_pods
-from kscheduler.client.protocol import PODS, Binding, Event
+from kscheduler.client.kinds import PODS
+from kscheduler.client.protocol import Binding, Event
 from kscheduler.config.load import default_config
 from kscheduler.config.types import Profile, SchedulerConfig
 from kscheduler.errors import DecodeError

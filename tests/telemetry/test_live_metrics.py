@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kscheduler.client.concurrency import cancel_and_wait
-from kscheduler.client.protocol import METRIC_POLICIES
+from kscheduler.client.kinds import METRIC_POLICIES
 from kscheduler.client.times import rfc3339
 from kscheduler.command.replica import Replica
 from kscheduler.config.load import default_config, parse_config

@@ -13,7 +13,8 @@ import yaml
 
 from kscheduler.api.objects import MetricPolicyObject, ObjectMeta, TASPolicyObject
 from kscheduler.client.informer import Informer
-from kscheduler.client.protocol import METRIC_POLICIES, TAS_POLICIES, Regarding
+from kscheduler.client.kinds import METRIC_POLICIES, TAS_POLICIES
+from kscheduler.client.protocol import Regarding
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.faults import FaultKind, Verb

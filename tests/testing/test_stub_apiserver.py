@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from kscheduler.client.kinds import NODES, PODS
 from kscheduler.client.kube import KubeClient
-from kscheduler.client.protocol import NODES, PODS, Binding, EventType
+from kscheduler.client.protocol import Binding, EventType
 from kscheduler.errors import APIError, Conflict, Gone, NotFound
 from kscheduler.testing.controlplane.patience import until
 from kscheduler.testing.controlplane.stub_apiserver import StubApiserver

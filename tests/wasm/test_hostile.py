@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kscheduler.api.objects import Node
-from kscheduler.client.protocol import PODS
+from kscheduler.client.kinds import PODS
 from kscheduler.errors import ConfigError
 from kscheduler.framework.interface import NoPermitWaits
 from kscheduler.scheduler import Options

@@ -6,7 +6,7 @@ from typing import Any
 
 from kscheduler.api.objects import Node, ObjectMeta, Pod
 from kscheduler.api.share_queues import QueueObject, QueueResource, QueueSpec
-from kscheduler.client.protocol import NODES, PODS, SERVICES
+from kscheduler.client.kinds import NODES, PODS, SERVICES
 from kscheduler.quotas.share_queues import ShareQueues
 from kscheduler.testing import PodBuilder, make_node, make_pod
 from kscheduler.watch.share_queue_events import ShareQueueWatch

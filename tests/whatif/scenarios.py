@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kscheduler.api.objects import Node
-from kscheduler.client.protocol import NODES, EventType
+from kscheduler.client.kinds import NODES
+from kscheduler.client.protocol import EventType
 from kscheduler.command.flags.commands import parse
 from kscheduler.command.flags.simulations import WhatIfOptions
 from kscheduler.config.load import default_config

@@ -16,7 +16,8 @@ from kscheduler.api.devices import (
     ResourceSlice,
 )
 from kscheduler.api.objects import OwnerReference, Taint
-from kscheduler.client.protocol import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, EventType, Resource
+from kscheduler.client.kinds import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
+from kscheduler.client.protocol import EventType
 from kscheduler.errors import ConfigError
 from kscheduler.simulator.object_changes import ObjectChange
 from kscheduler.simulator.scenario import Arrival, Scenario

@@ -26,7 +26,8 @@ from kscheduler.api.objects import (
     PodResourceClaim,
     SelectorRequirement,
 )
-from kscheduler.client.protocol import RESOURCE_SLICES, EventType
+from kscheduler.client.kinds import RESOURCE_SLICES
+from kscheduler.client.protocol import EventType
 from kscheduler.simulator.object_changes import ObjectChange
 from kscheduler.simulator.scenario import Arrival, Scenario
 from kscheduler.simulator.workload_devices import NodeDevices

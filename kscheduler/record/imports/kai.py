@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from kscheduler.client.protocol import KAI_QUEUES
+from kscheduler.client.kinds import KAI_QUEUES
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.input.decoding import json_decoder
 from kscheduler.record.entries import OBJECTS_ONLY, Header, Readable, Synced

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kscheduler.api.objects import APIObject
-from kscheduler.client.protocol import Resource
+from kscheduler.client.kinds import Resource
 from kscheduler.config.releases import RELEASES
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.input.decoding import convert

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from kscheduler.api.objects import APIObject
-from kscheduler.client.protocol import PODS
+from kscheduler.client.kinds import PODS
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.input.decoding import msgpack_decoder
 from kscheduler.record.entries import OBJECTS_ONLY, Change, Header, Readable, Synced

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
 from kscheduler.client.concurrency import within
-from kscheduler.client.protocol import AccessReview, User
+from kscheduler.client.reviews import AccessReview, User
 from kscheduler.clock import Clock
 from kscheduler.errors import KSchedulerError
 from kscheduler.serving.answer_cache import AnswerCache

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple, Protocol
 
-from kscheduler.client.protocol import AccessReview, User
+from kscheduler.client.reviews import AccessReview, User
 from kscheduler.clock import Clock
 from kscheduler.explain.explainer import Explainer, Leadership
 from kscheduler.observability.metrics import Metrics

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from kscheduler.client.protocol import User
+from kscheduler.client.reviews import User
 from kscheduler.serving.authentication import Shown
 from kscheduler.serving.live.access import PageAccess, Refused
 from kscheduler.serving.live.limits import RequestLimit

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from aiohttp import web
 from cryptography import x509
 
-from kscheduler.client.protocol import User
+from kscheduler.client.reviews import User
 from kscheduler.serving.authentication import Authenticator, FrontProxies, Shown, Trust
 from kscheduler.serving.authorities import Authorities
 from kscheduler.serving.authorization import Authorizer, Decision

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
-from kscheduler.client.protocol import User
+from kscheduler.client.reviews import User
 from kscheduler.clock import Clock
 from kscheduler.serving.authentication import Shown
 from kscheduler.serving.live.access import PageAccess, Refused

@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from kscheduler.client.protocol import AccessReview, User
+from kscheduler.client.reviews import AccessReview, User
 from kscheduler.serving.authentication import DelegatedAuthenticator
 from kscheduler.serving.authorization import DelegatedAuthorizer
 from kscheduler.serving.live.access import INVALID_TOKEN_TTL_S, TOKEN_TTL_S, PageAccess

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from kscheduler.client.protocol import User
+from kscheduler.client.reviews import User
 from kscheduler.errors import ConfigError
 from kscheduler.observability.metrics import Metrics
 from kscheduler.serving.authentication import Shown

@@ -63,7 +63,7 @@ class Bench:
 
 def places(outcome: Outcome) -> dict[str, str]:
     """Pod name -> its node."""
-    from kscheduler.client.protocol import PODS
+    from kscheduler.client.kinds import PODS
 
     return {pod.metadata.name: pod.spec.node_name for pod in outcome.cluster.store(PODS).sorted_objects()}
 
