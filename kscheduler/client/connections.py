@@ -32,6 +32,7 @@ from kscheduler.client.concurrency import cancel_and_wait, within
 from kscheduler.client.credentials import Endpoint
 from kscheduler.client.http_answer import Answer, AnswerReader, BadAnswer
 from kscheduler.client.joint_reading import JointReading
+from kscheduler.client.write_permission import NOT_BOUND, not_leading
 
 log = logging.getLogger(__name__)
 
@@ -51,10 +52,11 @@ class Carrier(msgspec.Struct, eq=False):
     connection: Connection | None = None
     is_distrusted: bool = False
     is_given_up: bool = False  # not to be sent any more, if it has not been
+    may_write: Callable[[], bool] | None = None  # of a binding: asked again if time passes before it is sent
 
     def refusal(self) -> Exception | None:
         """Return why the request must not be sent any more, asked after time has passed; None if it may be."""
-        return None
+        return None if self.may_write is None or self.may_write() else not_leading(NOT_BOUND)
 
     def take(self, connection: Connection) -> None:
         self.connection = connection

@@ -391,7 +391,7 @@ class KubeClient:
     ) -> None:
         if slot is None:
             await self._limit(self._event_limiter if priority is Priority.EVENT else self._limiter, priority, verb)
-        carrier = _Written(attempt=attempt)
+        carrier = Carrier(may_write=attempt.may_write)
 
         def is_overdue() -> None:
             carrier.distrust()
@@ -559,13 +559,6 @@ def _expect_bookmarks(stream: LineStream) -> None:
 @functools.lru_cache(maxsize=1_024)
 def _events(namespace: str) -> str:
     return f"/apis/events.k8s.io/v1/namespaces/{quote(namespace)}/events"
-
-
-class _Written(Carrier, kw_only=True):
-    attempt: BindTry
-
-    def refusal(self) -> Exception | None:
-        return None if self.attempt.may_write() else not_leading(NOT_BOUND)
 
 
 class _HeldSlot:
