@@ -33,7 +33,6 @@ from kscheduler.quotas.pod_demand import Demand, Demands
 from kscheduler.quotas.priorities import Priorities
 from kscheduler.quotas.queue_tree import QueueTree, build_tree
 from kscheduler.quotas.queues import NOTHING, Amounts, Queue
-from kscheduler.quotas.share_view import ShareView
 from kscheduler.quotas.turns import Turns
 from kscheduler.quotas.use_sums import add, count_request, count_use
 
@@ -549,10 +548,6 @@ class ShareQueues:
             if name not in self.tree.queues:
                 add(used, use.allocated, 1)
         return used
-
-    def view(self) -> ShareView:
-        """Return a view of what is used now, on which pods may be added and removed on trial."""
-        return ShareView(self)
 
 
 def _offered(node: Node) -> Amounts:

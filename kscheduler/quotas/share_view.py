@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from kscheduler.api.objects import Pod
 from kscheduler.quotas.pod_demand import NO_QUEUE, Demand
 from kscheduler.quotas.queues import NOTHING, Amounts, Queue
 from kscheduler.quotas.reclaim import Refused, why_refused
+from kscheduler.quotas.share_queues import ShareQueues
 from kscheduler.quotas.use_sums import add, count_use
-
-if TYPE_CHECKING:
-    from kscheduler.quotas.share_queues import ShareQueues
 
 
 class ShareView:
-    """What the queues use, with changes on trial; valid until queues or pods change."""
+    """What the queues use now, with pods added and removed on trial; valid until queues or pods change."""
 
     def __init__(self, queues: ShareQueues) -> None:
         self._queues = queues

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cmp_to_key
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kscheduler._fast import TurnOrder
 from kscheduler.quotas.pod_demand import NO_QUEUE, Demand
 from kscheduler.quotas.queue_order import compare_unranked, terms_of
+from kscheduler.quotas.queue_tree import QueueTree
 from kscheduler.quotas.queues import Amounts, Queue, Share
-
-if TYPE_CHECKING:
-    from kscheduler.quotas.share_queues import ShareQueues
 
 Vector = tuple[int, ...]  # an amount of each resource that queues divide
 
@@ -27,13 +25,32 @@ _Charge = tuple[Demand, bool, int, Vector]  # a demand, does its queue take pods
 MOST_VECTORS = 4_096  # of amounts that are remembered
 
 
+class DividedTree(Protocol):
+    """Queues with fair shares, and what has changed since `Turns` looked at them last; it empties that."""
+
+    epoch: int  # grows whenever fair shares or the tree have changed
+    touched: set[str]  # names of queues whose use has changed
+    newly_placed: dict[int, tuple[Demand, int]]  # id of a demand -> it, and how many pods are placed that waited
+
+    @property
+    def tree(self) -> QueueTree: ...
+
+    @property
+    def leaves(self) -> frozenset[str]: ...
+
+    @property
+    def total(self) -> Amounts: ...
+
+    def refresh(self) -> None: ...
+
+
 class Turns:
     """The turns of queues that have jobs. A round is: `begin`, any number of `take`, or of `take_many`, `end`.
 
     Between `begin` and `end` nothing else may change. A `ShareQueues` has one such object.
     """
 
-    def __init__(self, queues: ShareQueues) -> None:
+    def __init__(self, queues: DividedTree) -> None:
         self._queues = queues
         self._epoch = -1  # of the queues, for which all below was computed
         self._knows_jobs = False  # they were stated since then

@@ -13,6 +13,7 @@ from kscheduler.quotas import share_queues
 from kscheduler.quotas.fair_share import set_fair_shares
 from kscheduler.quotas.pod_demand import Demand, Demands
 from kscheduler.quotas.share_queues import ShareQueues
+from kscheduler.quotas.share_view import ShareView
 from kscheduler.quotas.turns import Turns
 from kscheduler.testing import PodBuilder, make_node, make_pod
 
@@ -147,7 +148,7 @@ def test_a_view_tries_changes_and_leaves_the_tree_as_it_was() -> None:
     made = queues(queue("team", limit="3"), queue("a", "team", deserved="1"), queue("b", "team"))
     there, more = pod("there", "b", "2").obj(), pod("more", "a", "2").obj()
     made.pod_added(there)
-    view = made.view()
+    view = ShareView(made)
     demand = made.demands.of(more)
     refused = view.why_refused(demand)
     assert refused is not None

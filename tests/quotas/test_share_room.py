@@ -10,6 +10,7 @@ from kscheduler.api.share_queues import QueueObject, QueueResource, QueueSpec
 from kscheduler.quotas.pod_demand import Demand
 from kscheduler.quotas.share_queues import ShareQueues
 from kscheduler.quotas.share_room import ShareRoom
+from kscheduler.quotas.share_view import ShareView
 
 bounds = st.sampled_from(["0", "2", "4", "unlimited"])
 demands = st.builds(
@@ -44,7 +45,7 @@ def test_pods_are_counted_in_their_queue_and_those_above() -> None:
 @given(st.lists(st.tuples(bounds, bounds), min_size=3, max_size=3), st.lists(demands, max_size=12))
 def test_room_and_turns_and_a_view_agree(stated: list[tuple[str, str]], wanted: list[Demand]) -> None:
     made = queues(*stated)
-    room, view = ShareRoom(made), made.view()
+    room, view = ShareRoom(made), ShareView(made)
     admitted: list[tuple[Demand, int]] = []
     for number, demand in enumerate(wanted):
         is_taken = demand.queue in made.leaves and view.why_refused(demand) is None

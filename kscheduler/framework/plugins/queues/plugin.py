@@ -127,7 +127,7 @@ class Queues(QuotaPreemption):
 
     def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
         queues = self._queues
-        demand, view = queues.demands.of(pod.pod), queues.view()
+        demand, view = queues.demands.of(pod.pod), ShareView(queues)
         moves = self._consolidation
         places: Sequence[KeptPlace] = ()
         are_others_moving = False

@@ -25,7 +25,7 @@ def use_to_come(
     """
     queues = handle.share_queues
     ending = queues.ending | handle.endings.accepted.keys() | handle.endings.chosen()
-    use = queues.view()
+    use = ShareView(queues)
     for uid in (*ending, *placed):
         use.remove(uid)
     own = {pod.metadata.uid for pod in waiting}
