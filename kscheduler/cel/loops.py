@@ -6,6 +6,8 @@ does not end the loop: the error is what it has accumulated, until a later step 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import repeat
 from typing import Final
 
 from kscheduler.cel.faults import EvaluationError
@@ -50,40 +52,30 @@ def accumulating(start: Evaluate) -> Evaluate:
     return begin
 
 
-def single_loop(
-    range_: Evaluate, slots: tuple[int, int, int], test: Evaluate | None, step: Evaluate, result: Evaluate
+def loop(
+    range_: Evaluate,
+    slots: tuple[int, int, int],
+    test: Evaluate | None,
+    step: Evaluate,
+    result: Evaluate,
+    *,
+    has_two_variables: bool,
 ) -> Evaluate:
-    """Return a loop over the elements of a list, or the keys of a map; the third slot is not used."""
-    accumulated, first, _ = slots
+    """Return a loop over the elements of a list, or the keys of a map; the third slot is not read.
 
-    def loop(frame: Frame) -> Value:
-        elements = range_(frame)
-        if not isinstance(elements, list | Map):
-            raise EvaluationError(f"got '{go_type_of(elements)}', expected iterable type")
-        frame[accumulated] = _UNSET
-        for element in elements:
-            frame[first] = element
-            if test is not None and not _goes_on(test, frame):
-                break
-            try:
-                frame[accumulated] = step(frame)
-            except EvaluationError as error:
-                frame[accumulated] = error
-        return _finished(result(frame))
-
-    return loop
-
-
-def double_loop(
-    range_: Evaluate, slots: tuple[int, int, int], test: Evaluate | None, step: Evaluate, result: Evaluate
-) -> Evaluate:
-    """Return a loop over index and element of a list, or key and value of a map."""
+    `has_two_variables`: over index and element of a list, or key and value of a map.
+    """
     accumulated, first, second = slots
 
-    def loop(frame: Frame) -> Value:
+    def run(frame: Frame) -> Value:
         elements = range_(frame)
-        if isinstance(elements, list):
-            pairs: list[tuple[Value, Value]] = list(enumerate(elements))
+        pairs: Iterable[tuple[Value, Value]]
+        if not has_two_variables:
+            if not isinstance(elements, list | Map):
+                raise EvaluationError(f"got '{go_type_of(elements)}', expected iterable type")
+            pairs = zip(elements, repeat(None), strict=False)  # calls no function for an element
+        elif isinstance(elements, list):
+            pairs = list(enumerate(elements))
         elif isinstance(elements, Map):
             pairs = [(key, Map.find(elements, key)[0]) for key in elements]
         else:
@@ -98,7 +90,7 @@ def double_loop(
                 frame[accumulated] = error
         return _finished(result(frame))
 
-    return loop
+    return run
 
 
 def _finished(value: Value) -> Value:

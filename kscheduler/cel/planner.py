@@ -15,7 +15,7 @@ from kscheduler.cel.faults import CompileError, EvaluationError
 from kscheduler.cel.frame import FIRST_SLOT, Evaluate, Frame, spend
 from kscheduler.cel.functions import Function, Implementation
 from kscheduler.cel.library.regex import compile_pattern, with_pattern
-from kscheduler.cel.loops import accumulating, double_loop, single_loop, variable
+from kscheduler.cel.loops import accumulating, loop, variable
 from kscheduler.cel.paths import Path, Step, resolver
 from kscheduler.cel.tree import Call, Comprehension, Ident, ListLiteral, Literal, MapLiteral, Node, Select, descendants
 from kscheduler.cel.values import PLAIN, Map, Optional, Value, check_hashable, equal, go_type_of, key_of, shown
@@ -210,8 +210,8 @@ class Planner:
         result = self._plan(node.result).evaluate
         self._scopes.pop()
         test = None if condition.is_constant and condition.constant is True else condition.evaluate
-        loop = double_loop if node.variable2 else single_loop
-        return Planned(loop(range_, (accumulated, first, second), test, step, result))
+        slots = accumulated, first, second
+        return Planned(loop(range_, slots, test, step, result, has_two_variables=bool(node.variable2)))
 
     # --- calls ------------------------------------------------------------------------------------------------------
 
