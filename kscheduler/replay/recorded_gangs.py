@@ -6,7 +6,8 @@ from kscheduler.gangs.assembly import GangParts
 from kscheduler.gangs.finished_members import FinishedMembers
 from kscheduler.gangs.gang_cycle import GangBatch
 from kscheduler.gangs.gang_queue import GangQueue
-from kscheduler.replay.recording import Inputs, RecordedBatch, RecordedQueue
+from kscheduler.replay.inputs import Inputs
+from kscheduler.replay.recorded_parts import RecordedBatch, RecordedQueue
 
 
 class _Queue(RecordedQueue, GangQueue):

@@ -9,22 +9,19 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from kscheduler.api.devices import ResourceClaim
 from kscheduler.api.objects import APIObject
 from kscheduler.client.informer import Handler, Informer
-from kscheduler.client.pod_status import PodStatusLane
 from kscheduler.client.kinds import Resource
+from kscheduler.client.pod_status import PodStatusLane
 from kscheduler.client.protocol import Client
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.config.releases import Release
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.cycle.binding_tasks import PreBindSteps
-from kscheduler.cycle.bindings import Bindings
 from kscheduler.cycle.refused_pods import RefusedPods
-from kscheduler.cycle.schedule_batch import MOST_PODS, ScheduleBatch
 from kscheduler.cycle.schedule_one import BindingCycle
 from kscheduler.cycle.waiting_pods import WaitingPods
 from kscheduler.errors import APIError, ConfigError, DecodeError
@@ -47,8 +44,17 @@ from kscheduler.record.entries import (
     Written,
 )
 from kscheduler.record.recorded_kinds import DECODERS, name_of
-from kscheduler.replay.edge import EdgeClaims, EdgeEvictions, EdgeStatuses, EdgeWaitingPods, NotedCycles, at_edge
-from kscheduler.replay.replayed_edge import ReplayedEdge, Task, exception_of
+from kscheduler.replay.edge import EdgeEvictions, EdgeStatuses, EdgeWaitingPods, NotedCycles, at_edge
+from kscheduler.replay.replayed_edge import ReplayedEdge, exception_of
+from kscheduler.replay.replayed_parts import (
+    NoClaims,
+    NoClient,
+    NoEvictions,
+    RecordedClock,
+    ReplayedBatch,
+    ReplayedBindings,
+    ReplayedPreBinds,
+)
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -60,96 +66,12 @@ log = logging.getLogger(__name__)
 Input = Change | Woken | Divided | Decided | Written | Resumed | Retried | Answered
 
 
-class RecordedClock:
-    """The time of the input that is replayed. Implements `Clock`."""
-
-    def __init__(self, start: Start) -> None:
-        self._start_us = start.clock
-        self._at = start.clock / 1e6
-        self.wall_us = start.wall
-
-    def set(self, at: float) -> None:
-        self._at = (self._start_us + round(at * 1e6)) / 1e6
-
-    def now(self) -> float:
-        return self._at
-
-    def wall(self) -> float:
-        return self._at + self.wall_us / 1e6
-
-
-class _NoEvictions(EdgeEvictions):
-    """Evictions that write nothing; tasks are started by the replay."""
-
-    def begin(self, work: Task) -> None:
-        _ = self._edge.task("preempt", "", work)
-
-    async def together(self, *work: Coroutine[Any, Any, object]) -> None:
-        for each in work:
-            _ = self._edge.task("evict", "", _plain(each))
-        await self._edge.wait("together", "", _nothing, type(None))
-
-
-async def _plain(work: Coroutine[Any, Any, object]) -> None:
-    await work
-
-
-async def _nothing() -> None:
-    pass
-
-
-class _NoClaims(EdgeClaims):
-    """Claims that are written nowhere; tasks are started by the replay."""
-
-    def begin(self, claim: ResourceClaim, work: Coroutine[Any, Any, None]) -> None:
-        _ = self._edge.task("writeClaim", claim.key, work)
-
-
-class _PreBinds(PreBindSteps):
-    """PreBind steps, which end when the record says so."""
-
-    def break_off(self, uid: str, why: str) -> bool:
-        step = self._steps.get(uid)
-        if step is None:
-            return False
-        step.broken_off = step.broken_off or why
-        return True
-
-
-class _Bindings(Bindings):
-    """Bindings that are written nowhere: their cycles wait for an outcome in the record."""
-
-    cycles: dict[str, BindingCycle]  # pod uid -> cycle of a pod whose mere binding would be under way
-
-    @property
-    def room(self) -> int:
-        """0: a slice of decisions decides nothing, because the record determines the batches."""
-        return 0
-
-    def start(self, cycle: BindingCycle) -> None:
-        if self._one.direct_binding(cycle) is None:
-            _ = self._one.bind(cycle)  # which registers the task at the edge
-        else:
-            self.cycles[cycle.pod.uid] = cycle
-
-
-class ReplayedBatch(ScheduleBatch):
-    """Batches whose size the record determines."""
-
-    def __init__(self, *args: Any, **others: Any) -> None:
-        super().__init__(*args, **others)
-        self._size = MOST_PODS
-
-    def _next_size(self, done: int, asked: int, seconds: float) -> int:
-        return MOST_PODS
-
-
 class ReplayedScheduler(Scheduler):
     """A scheduler that takes its inputs from a record. Use it within an event loop, which it never waits for."""
 
     one_type = NotedCycles
     batch_type = ReplayedBatch
-    bindings_type = _Bindings
+    bindings_type = ReplayedBindings
 
     def __init__(self, config: SchedulerConfig, start: Start, options: Options) -> None:
         self._recorded_clock = clock = RecordedClock(start)
@@ -160,7 +82,7 @@ class ReplayedScheduler(Scheduler):
         self._handlers: dict[str, Handler[Any]] = {}
         self.decisions_made: list[Decision] = []  # since they were taken last
         super().__init__(
-            cast(Client, _NoClient()),
+            cast(Client, NoClient()),
             config,
             clock=clock,
             rng=random.Random(start.seed),
@@ -170,7 +92,7 @@ class ReplayedScheduler(Scheduler):
         )
         one, bindings, evictions = self._schedule_one, self.bindings, self._evictions
         assert isinstance(one, NotedCycles)
-        assert isinstance(bindings, _Bindings)
+        assert isinstance(bindings, ReplayedBindings)
         assert isinstance(evictions, EdgeEvictions)
         bindings.cycles = self._cycles
         one.edge, one.evictions, one.note = self._edge, evictions, self.decisions_made.append
@@ -186,10 +108,10 @@ class ReplayedScheduler(Scheduler):
         return at_edge(super()._build_handle(profiles, release, stopwatch), self._edge, self._seed)
 
     def _build_evictions(self, client: Client) -> Evictions:
-        return _NoEvictions(super()._build_evictions(client), self._edge)
+        return NoEvictions(super()._build_evictions(client), self._edge)
 
     def _build_claims(self, client: Client) -> ClaimWrites:
-        return _NoClaims(super()._build_claims(client), self._edge)
+        return NoClaims(super()._build_claims(client), self._edge)
 
     def _build_statuses(self, client: Client) -> PodStatusLane:
         return EdgeStatuses(client, self._edge)
@@ -198,7 +120,7 @@ class ReplayedScheduler(Scheduler):
         return EdgeWaitingPods(self._edge, self._work.set)
 
     def _build_pre_binds(self) -> PreBindSteps:
-        return _PreBinds()
+        return ReplayedPreBinds()
 
     def _build_refused_pods(self, pauses: RetryPauses) -> RefusedPods:
         return RefusedPods(self.queue, self._clock, pauses, self._work.set)
@@ -334,7 +256,3 @@ class ReplayedScheduler(Scheduler):
                 handler.on_update(old, obj)
         except Exception:
             log.exception("event handler failed", extra={"resource": informer.resource.plural, "object": key})
-
-
-class _NoClient:
-    """In place of a client: nothing is sent in a replay."""

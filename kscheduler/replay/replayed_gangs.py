@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kscheduler.gangs.assembly import GangParts
 from kscheduler.gangs.gang_cycle import GangBatch
-from kscheduler.replay.replayed import ReplayedBatch
+from kscheduler.replay.replayed_parts import ReplayedBatch
 
 
 class _Batch(ReplayedBatch, GangBatch):
