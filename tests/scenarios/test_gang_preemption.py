@@ -35,11 +35,18 @@ def add_gang(world: World, name: str, count: int, least: int | None = None, **fi
         world.add_pod(pod)
 
 
+async def add_full_nodes(world: World, count: int, *, grace_s: int = 0, longer_s: int = 0) -> None:
+    """Nodes with two pods of low priority each: low-0 takes `grace_s` to end, and every other `longer_s` more."""
+    if grace_s:
+        world.run_kubelets()
+    world.add_nodes(count)
+    await fill(world, *(low(f"low-{i}").grace_period(grace_s + longer_s * i) for i in range(2 * count)))
+
+
 @in_virtual_time
 async def test_a_gang_evicts_as_many_pods_as_it_needs_and_takes_their_place() -> None:
     async with World(config=BY_LABEL) as world:
-        world.add_nodes(4)
-        await fill(world, *(low(f"low-{i}") for i in range(8)))
+        await add_full_nodes(world, 4)
         add_gang(world, "train", 3)
         await world.until(world.all_bound)
         assert len(bound(world, "train")) == 3
@@ -85,12 +92,9 @@ async def test_the_least_important_pods_are_evicted() -> None:
 @in_virtual_time
 async def test_while_victims_end_their_room_is_kept_from_pods_of_lower_priority() -> None:
     async with World(config=BY_LABEL) as world:
-        world.run_kubelets()
-        world.add_nodes(2)
-        await fill(world, *(low(f"low-{i}").grace_period(10 + 10 * i) for i in range(4)))
+        await add_full_nodes(world, 2, grace_s=10, longer_s=10)
         add_gang(world, "train", 4)
         await world.until(lambda: not left(world, "low"))
-        nominated = {name: world.pod(name).status.nominated_node_name for name in left(world, "train")}
         await world.until(lambda: all(world.pod(name).status.nominated_node_name for name in left(world, "train")))
         nominated = {name: world.pod(name).status.nominated_node_name for name in left(world, "train")}
         world.add_pod(low("late", priority=10))
@@ -106,9 +110,7 @@ def test_a_gang_that_cannot_be_tried_any_more_gives_up_the_room_that_was_made_fo
     @in_virtual_time
     async def scenario() -> None:
         async with World(config=BY_LABEL) as world:
-            world.run_kubelets()
-            world.add_nodes(2)
-            await fill(world, *(low(f"low-{i}").grace_period(20) for i in range(4)))
+            await add_full_nodes(world, 2, grace_s=20)
             add_gang(world, "train", 4)
             await world.until(lambda: not left(world, "low"))
             if lacks == "a pod":
@@ -128,9 +130,7 @@ def test_a_gang_that_cannot_be_tried_any_more_gives_up_the_room_that_was_made_fo
 @in_virtual_time
 async def test_a_gang_of_which_a_pod_is_replaced_at_once_keeps_the_room_that_was_made_for_it() -> None:
     async with World(config=BY_LABEL) as world:
-        world.run_kubelets()
-        world.add_nodes(2)
-        await fill(world, *(low(f"low-{i}").grace_period(20) for i in range(4)))
+        await add_full_nodes(world, 2, grace_s=20)
         add_gang(world, "train", 4)
         await world.until(lambda: not left(world, "low"))
         world.cluster.delete_pod("default/train-0")
@@ -144,9 +144,7 @@ async def test_a_gang_of_which_a_pod_is_replaced_at_once_keeps_the_room_that_was
 @in_virtual_time
 async def test_pods_of_a_gang_that_are_less_important_than_others_of_it_keep_their_room_as_well() -> None:
     async with World(config=BY_LABEL, latency=Latency(write_s=0.05)) as world:
-        world.run_kubelets()
-        world.add_nodes(4)
-        await fill(world, *(low(f"low-{i}").grace_period(20) for i in range(8)))
+        await add_full_nodes(world, 4, grace_s=20)
         world.cluster.create_object(gang("train", 8))
         for number in range(8):
             priority = HIGH if number < 4 else HIGH // 2
@@ -168,9 +166,7 @@ def attempts(world: World) -> float:
 @in_virtual_time
 async def test_a_gang_is_tried_once_more_when_all_its_victims_are_gone_and_not_for_each_of_them() -> None:
     async with World(config=BY_LABEL) as world:
-        world.run_kubelets()
-        world.add_nodes(4)
-        await fill(world, *(low(f"low-{i}").grace_period(10 + 10 * i) for i in range(8)))
+        await add_full_nodes(world, 4, grace_s=10, longer_s=10)
         add_gang(world, "train", 8)
         await world.until(lambda: len(bound(world, "train")) == 8, within_s=120)
         assert attempts(world) == 2
@@ -179,8 +175,7 @@ async def test_a_gang_is_tried_once_more_when_all_its_victims_are_gone_and_not_f
 @in_virtual_time
 async def test_pods_above_the_minimum_evict_together_and_at_once_after_the_minimum_was_placed() -> None:
     async with World(config=BY_LABEL) as world:
-        world.add_nodes(8)
-        await fill(world, *(low(f"low-{i}") for i in range(16)))
+        await add_full_nodes(world, 8)
         add_gang(world, "train", 16, least=4)
         await world.until(lambda: len(bound(world, "train")) == 16, within_s=15)
         assert not left(world, "low")
@@ -244,9 +239,7 @@ async def test_a_victim_that_does_not_end_keeps_a_gang_neither_from_new_nodes_no
 @in_virtual_time
 async def test_a_gang_that_waits_for_its_victims_evicts_nobody_else() -> None:
     async with World(config=BY_LABEL) as world:
-        world.run_kubelets()
-        world.add_nodes(4)
-        await fill(world, *(low(f"low-{i}").grace_period(60) for i in range(8)))
+        await add_full_nodes(world, 4, grace_s=60)
         add_gang(world, "train", 2)
         await world.until(lambda: len(left(world, "low")) == 6)
         for name in ("train-0", "train-1"):
@@ -350,8 +343,7 @@ def test_evictions_that_the_apiserver_refuses_are_tried_again(verb: Verb) -> Non
     @in_virtual_time
     async def scenario() -> None:
         async with World(config=BY_LABEL) as world:
-            world.add_nodes(2)
-            await fill(world, *(low(f"low-{i}") for i in range(4)))
+            await add_full_nodes(world, 2)
             world.faults.add(FaultKind.SERVER_ERROR, verb, count=6)
             add_gang(world, "train", 4)
             await world.until(lambda: len(bound(world, "train")) == 4)
