@@ -17,8 +17,8 @@ from aiohttp import web
 from kscheduler.command.cli import main
 from kscheduler.command.flags.record import RECORD_PATH, RecordOptions
 from kscheduler.command.record_download import RecordCopy, follow
-from kscheduler.command.running import NO_RECORD
 from kscheduler.command.scheduler_endpoint import SchedulerEndpoint
+from kscheduler.command.served import NO_RECORD
 from kscheduler.errors import ConfigError
 from kscheduler.record.background import BackgroundWriter
 from kscheduler.record.endpoint import RecordEndpoint, Writes
