@@ -6,7 +6,8 @@ import re
 from typing import Any, NamedTuple
 
 from docs.reference.markdown import code, escaped, sentence, table
-from kscheduler.observability.metrics import CounterFamily, Family, HistogramFamily, Metrics, bound_text
+from kscheduler.observability.instruments import CounterFamily, Family, HistogramFamily, bound_text
+from kscheduler.observability.metrics import Metrics
 
 INTRODUCTION = """\
 # Metrics

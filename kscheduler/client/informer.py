@@ -30,8 +30,8 @@ from kscheduler.client.protocol import Client, EventType, Page, PushesWatches, W
 from kscheduler.client.retry_pauses import Backoff, RetryPauses
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, DecodeError, Forbidden, Gone, NotFound, Unreachable
+from kscheduler.observability.instruments import Counter
 from kscheduler.observability.measurements import Measurements
-from kscheduler.observability.metrics import Counter
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.interface import ClaimingPlugin, CompilingPlugin, Plugin
 from kscheduler.framework.search_plugins import SearchPlugins
 from kscheduler.framework.signatures import split
+from kscheduler.observability.instruments import Counter
 from kscheduler.observability.measurements import Measurements
-from kscheduler.observability.metrics import Counter
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 

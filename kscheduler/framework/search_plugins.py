@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kscheduler.framework.interface import FilterPlugin, Plugin, PreFilterPlugin, PreScorePlugin, ScorePlugin
+from kscheduler.observability.instruments import Counter
 from kscheduler.observability.measurements import Measurements
-from kscheduler.observability.metrics import Counter
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
 from kscheduler._fast import Histogram
-from kscheduler.observability.metrics import (
-    ChildT,
-    Counter,
-    CounterFamily,
-    Family,
-    GaugeFamily,
-    Metrics,
-    attempts_label,
-)
+from kscheduler.observability.instruments import ChildT, Counter, CounterFamily, Family, GaugeFamily
+from kscheduler.observability.metrics import Metrics, attempts_label
 
 LabelsT = TypeVar("LabelsT", bound=tuple[str, ...])
 

@@ -1,170 +1,21 @@
 """Declares the scheduler's metrics, with kube-scheduler's names, labels and buckets; others start with `kscheduler_`.
 
-Instruments are plain lists and numbers without locks, since only one thread uses them; prometheus_client only formats
-them. Hot code keeps the child that `labels()` returned: observing then takes a tenth of a microsecond, where
-prometheus_client's own Histogram takes one. Nothing here reads a clock: durations are arguments, in seconds.
-As there are no goroutines, `scheduler_goroutines` counts tasks in flight, and `go_*` metrics are absent.
+Nothing here reads a clock: durations are arguments, in seconds. As there are no goroutines, `scheduler_goroutines`
+counts tasks in flight, and `go_*` metrics are absent.
 """
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.metrics_core import Metric
 
 from kscheduler import __version__
-from kscheduler._fast import Histogram
+from kscheduler.observability.instruments import CounterFamily, GaugeFamily, HistogramFamily, exponential
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-UNEXPECTED = "unexpected"  # exposed in place of each label value that is not allowed
-
-# --- instruments ------------------------------------------------------------------------------------------------
-
-
-class Counter:
-    """A number that only grows."""
-
-    __slots__ = ("value",)
-
-    def __init__(self) -> None:
-        self.value: float = 0
-
-    def inc(self, amount: float = 1) -> None:
-        self.value += amount
-
-
-class Gauge:
-    """A number that goes up and down."""
-
-    __slots__ = ("value",)
-
-    def __init__(self) -> None:
-        self.value: float = 0
-
-    def set(self, value: float) -> None:
-        self.value = value
-
-    def inc(self, amount: float = 1) -> None:
-        self.value += amount
-
-
-def cumulative(histogram: Histogram) -> Iterator[tuple[str, float]]:
-    """Yield (upper bound of a bucket as text, number of values up to it); the last bound is +Inf."""
-    total = 0
-    for bound, count in zip((*histogram.bounds, float("inf")), histogram.counts, strict=True):
-        total += count
-        yield bound_text(bound), total
-
-
-def bound_text(bound: float) -> str:
-    """Format the upper bound of a bucket as Go does: "1", "0.25", "1e-05", "+Inf"."""
-    return "+Inf" if bound == float("inf") else repr(bound).removesuffix(".0")
-
-
-ChildT = TypeVar("ChildT", Counter, Gauge, Histogram)
-
-
-class Family(Generic[ChildT]):
-    """One metric, with a child for each combination of label values that has been used."""
-
-    def __init__(self, name: str, text: str, labels: tuple[str, ...] = ()) -> None:
-        self.name = name
-        self.text = text
-        self.label_names = labels
-        self._children: dict[tuple[str, ...], ChildT] = {}  # label values -> child
-        self._allowed: Mapping[str, frozenset[str]] = {}  # label -> allowed values; others become UNEXPECTED
-
-    def labels(self, *values: str) -> ChildT:
-        """Return the child for these label values, in the order of the label names; callers may keep it for speed."""
-        if self._allowed:
-            values = self._constrained(values)
-        child = self._children.get(values)
-        if child is None:
-            if len(values) != len(self.label_names):
-                raise ValueError(f"{self.name} has the labels {self.label_names}, got {values}")
-            child = self._children[values] = self._make()
-        return child
-
-    def allow(self, values: Mapping[str, frozenset[str]]) -> None:
-        """Restrict label values: label -> allowed values, others become "unexpected".
-
-        Labels not in `values` are unrestricted.
-        """
-        self._allowed = values
-        self._children = {self._constrained(key): child for key, child in self._children.items()}
-
-    def _constrained(self, values: tuple[str, ...]) -> tuple[str, ...]:
-        if len(values) != len(self.label_names):
-            return values  # `labels` raises ValueError for these
-        allowed = self._allowed
-        named = zip(self.label_names, values, strict=True)
-        return tuple(value if value in allowed.get(name, (value,)) else UNEXPECTED for name, value in named)
-
-    def remove(self, *values: str) -> None:
-        """Remove the child of these label values, so that it is no longer exposed; ignored if there is none."""
-        self._children.pop(self._constrained(values) if self._allowed else values, None)
-
-    def clear(self) -> None:
-        self._children.clear()
-
-    def items(self) -> Iterable[tuple[tuple[str, ...], ChildT]]:
-        return self._children.items()
-
-    def export(self) -> Metric:
-        """Return all children as a prometheus_client metric."""
-        raise NotImplementedError
-
-    def _make(self) -> ChildT:
-        raise NotImplementedError
-
-
-class CounterFamily(Family[Counter]):
-    def export(self) -> Metric:
-        metric = CounterMetricFamily(self.name, self.text, labels=self.label_names)
-        for values, child in self.items():
-            metric.add_metric(values, child.value)
-        return metric
-
-    def _make(self) -> Counter:
-        return Counter()
-
-
-class GaugeFamily(Family[Gauge]):
-    def export(self) -> Metric:
-        metric = GaugeMetricFamily(self.name, self.text, labels=self.label_names)
-        for values, child in self.items():
-            metric.add_metric(values, child.value)
-        return metric
-
-    def _make(self) -> Gauge:
-        return Gauge()
-
-
-class HistogramFamily(Family[Histogram]):
-    def __init__(self, name: str, text: str, bounds: tuple[float, ...], labels: tuple[str, ...] = ()) -> None:
-        super().__init__(name, text, labels)
-        self.bounds = bounds
-
-    def export(self) -> Metric:
-        metric = HistogramMetricFamily(self.name, self.text, labels=self.label_names)
-        for values, child in self.items():
-            metric.add_metric(values, list(cumulative(child)), child.sum)
-        return metric
-
-    def _make(self) -> Histogram:
-        return Histogram(self.bounds)
-
-
-def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
-    """Return `count` bucket bounds, each `factor` times the previous one, as floats equal to Go's."""
-    bounds = [start]
-    while len(bounds) < count:
-        bounds.append(bounds[-1] * factor)
-    return tuple(bounds)
-
 
 ATTEMPT_BOUNDS = exponential(0.001, 2, 15)  # 1 ms .. 16 s
 POINT_BOUNDS = exponential(0.0001, 2, 12)  # 0.1 ms .. 0.2 s
@@ -178,9 +29,6 @@ SIZE_BOUNDS = (64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1
 def attempts_label(attempts: int) -> str:
     """Return the value of the label `attempts` of pod_scheduling_sli_duration_seconds: "1" to "14", then "15+"."""
     return str(attempts) if attempts < 15 else "15+"
-
-
-# --- the scheduler's own ----------------------------------------------------------------------------------------
 
 
 class Metrics:
@@ -204,7 +52,12 @@ class Metrics:
         self._declare_claims()
         self._declare_client()
         self._declare_own()
+        self._declare_gangs()
+        self._declare_wasm()
+        self._declare_informers()
         self._declare_live_metrics()
+        self._declare_quotas()
+        self._declare_routing()
         self._set_build_info()
         self.registry.register(self)
         if process:
@@ -591,6 +444,8 @@ class Metrics:
             "kscheduler_bind_conflicts_total",
             "Bindings the apiserver refused because the pod was not as assumed.",
         ).labels()
+
+    def _declare_gangs(self) -> None:
         self.gang_attempts_total = self._counters(
             "kscheduler_gang_attempts_total",
             "Attempts to place a gang, by API group and result (placed, rejected, fault).",
@@ -623,6 +478,8 @@ class Metrics:
             "released.",
             ("end",),
         )
+
+    def _declare_wasm(self) -> None:
         self.wasm_calls_total = self._counters(
             "kscheduler_wasm_calls_total",
             "Runs of a wasm plugin's guest, including those that ended in a fault.",
@@ -659,6 +516,8 @@ class Metrics:
             "Looks for a new version of a wasm plugin, by result (unchanged, replaced, refused, unreachable).",
             ("plugin", "result"),
         )
+
+    def _declare_informers(self) -> None:
         self.informer_lists_total = self._counters(
             "kscheduler_informer_lists_total",
             "Full lists by resource and the reason for them (start, expired, error).",
@@ -738,6 +597,8 @@ class Metrics:
             "MetricPolicy and TASPolicy objects, by kind and state (valid, invalid).",
             ("kind", "state"),
         )
+
+    def _declare_quotas(self) -> None:
         self.elastic_quota = self._gauges(
             "kscheduler_elastic_quota",
             "What ElasticQuotas guarantee (min) and allow (max), and what counts against them (used); cpu in cores.",
@@ -748,6 +609,8 @@ class Metrics:
             "How queues with shares stand: used, requested, fair_share, deserved and limit; cpu in cores.",
             ("queue", "resource", "type"),
         )
+
+    def _declare_routing(self) -> None:
         self.routed_pods_total = self._counters(
             "kscheduler_routed_pods_total",
             "New pods that were given another scheduler, by the rule of the routing configuration.",

@@ -12,7 +12,8 @@ from typing import Any
 
 import yaml
 
-from kscheduler.observability.metrics import HistogramFamily, Metrics
+from kscheduler.observability.instruments import HistogramFamily
+from kscheduler.observability.metrics import Metrics
 from tests.deploy.manifests import DEPLOY
 from tests.support.skips import program
 

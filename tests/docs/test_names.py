@@ -15,7 +15,8 @@ from kscheduler.command.flags.ineffective import IGNORED_FLAGS
 from kscheduler.command.running import refuse_unsupported
 from kscheduler.config.load import load_config
 from kscheduler.framework.out_of_tree import find_plugins
-from kscheduler.observability.metrics import HistogramFamily, Metrics
+from kscheduler.observability.instruments import HistogramFamily
+from kscheduler.observability.metrics import Metrics
 from kscheduler.wasm.loading.plugins import GuestPlugins
 from tests.docs.pages import all_pages, blocks, own_pages
 

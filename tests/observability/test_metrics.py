@@ -11,17 +11,16 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kscheduler._fast import Histogram
 from kscheduler.errors import ConfigError
-from kscheduler.observability.metric_limits import metric_limits
-from kscheduler.observability.metrics import (
+from kscheduler.observability.instruments import (
     CounterFamily,
     GaugeFamily,
     HistogramFamily,
-    Metrics,
-    attempts_label,
     bound_text,
     cumulative,
     exponential,
 )
+from kscheduler.observability.metric_limits import metric_limits
+from kscheduler.observability.metrics import Metrics, attempts_label
 
 # Name -> type, labels, buckets (start, factor, count), as kube-scheduler declares them; some only since 1.37.
 KUBE: dict[str, tuple[str, tuple[str, ...], tuple[float, float, int] | None]] = {

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from kscheduler.observability.metrics import SLI_BOUNDS, exponential
+from kscheduler.observability.instruments import exponential
+from kscheduler.observability.metrics import SLI_BOUNDS
 from kscheduler.serving.live.node_picture import NodePicture
 from kscheduler.serving.live.quantiles import quantile
 from kscheduler.serving.live.readings import MadeDecision, Numbers, QueueReading, WaitingPod
