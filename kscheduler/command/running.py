@@ -47,8 +47,8 @@ from kscheduler.explain.explainer import Leadership
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.framework.plugins.registry import known_plugins
 from kscheduler.observability import logs
-from kscheduler.observability.measurements import RestClientMeasurements
 from kscheduler.observability.metrics import Metrics
+from kscheduler.observability.request_measurements import RestClientMeasurements
 from kscheduler.scheduler import DEFAULT_BIND_CONCURRENCY, Options, Scheduler, check_supported
 from kscheduler.serving.health import Health
 from kscheduler.telemetry.settings import idle_arguments

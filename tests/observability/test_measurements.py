@@ -9,8 +9,9 @@ import pytest
 
 from kscheduler import __version__
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
-from kscheduler.observability.measurements import Measurements, RestClientMeasurements
+from kscheduler.observability.measurements import Measurements
 from kscheduler.observability.metrics import Metrics
+from kscheduler.observability.request_measurements import RestClientMeasurements
 from kscheduler.queue.scheduling_queue import QueueCounts
 from tests.support.moving_families import values
 

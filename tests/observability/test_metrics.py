@@ -5,18 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from kscheduler._fast import Histogram
 from kscheduler.errors import ConfigError
 from kscheduler.observability.instruments import (
     CounterFamily,
     GaugeFamily,
     HistogramFamily,
-    bound_text,
-    cumulative,
     exponential,
 )
 from kscheduler.observability.metric_limits import metric_limits
@@ -202,26 +197,9 @@ def test_the_build_is_shown() -> None:
     assert b"kubernetes_build_info{" in Metrics(process=False).exposition()
 
 
-@given(st.lists(st.floats(0, 100)))
-def test_each_value_is_in_the_first_bucket_that_holds_it(values: list[float]) -> None:
-    histogram = Histogram(exponential(0.01, 2, 10))
-    for value in values:
-        histogram.observe(value)
-    for text, count in cumulative(histogram):
-        assert count == sum(value <= float(text) for value in values)
-    assert histogram.count == len(values)
-
-
 @pytest.mark.parametrize(("attempts", "label"), [(1, "1"), (14, "14"), (15, "15+"), (100, "15+")])
 def test_attempts_beyond_fourteen_share_a_label(attempts: int, label: str) -> None:
     assert attempts_label(attempts) == label
-
-
-@pytest.mark.parametrize(
-    ("bound", "text"), [(1.0, "1"), (0.25, "0.25"), (1e-5, "1e-05"), (float("inf"), "+Inf"), (16.384, "16.384")]
-)
-def test_bounds_are_written_as_go_writes_them(bound: float, text: str) -> None:
-    assert bound_text(bound) == text
 
 
 # --- what an operator does not want ---
