@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kscheduler.client.kube import KubeClient
@@ -23,10 +23,15 @@ from kscheduler.scheduler import Scheduler
 from kscheduler.serving.health import Health
 
 if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
+
     from kscheduler.explain.explainer import Explainer
+    from kscheduler.serving.authentication import DelegatedAuthenticator
+    from kscheduler.serving.authorization import DelegatedAuthorizer
     from kscheduler.serving.live.loop_thread import LoopThread
     from kscheduler.serving.routing.webhook import RoutingWebhook
     from kscheduler.serving.server import Server
+    from kscheduler.serving.trust import EndpointTrust
 
 log = logging.getLogger(__name__)
 
@@ -85,40 +90,25 @@ def build_server(
     """
     from kscheduler.explain.endpoint import PATH as EXPLAIN_PATH
     from kscheduler.explain.endpoint import ExplainEndpoint
-    from kscheduler.serving.authentication import DelegatedAuthenticator
-    from kscheduler.serving.authorization import DelegatedAuthorizer
     from kscheduler.serving.certificates import server_context
     from kscheduler.serving.client_tls import ClientAskingContext
     from kscheduler.serving.pod_metrics import PodResourceMetrics
     from kscheduler.serving.server import Listen, Server
     from kscheduler.serving.tls_policy import tls_policy
-    from kscheduler.serving.trust import EndpointTrust
 
+    # 1. How it is encrypted.
     thread = page_thread() if options.ui else None
     policy = tls_policy(options.tls.min_version, options.tls.cipher_suites)
     for warning in policy.warnings:
         log.warning(warning)
     context = ClientAskingContext.under(policy, options.tls.named_pairs)
     server_context(options.tls_cert_file, options.tls_private_key_file, options.cert_dir, context=context)
-    trust = EndpointTrust(
-        options.authentication,
-        reviewers.authentication,
-        clock,
-        random.Random(options.seed),
-        on_change=context.name_authorities if thread is None else thread.hand_over(context.name_authorities),
-    )
-    authenticator = DelegatedAuthenticator(
-        trust, reviewers.authentication.reviews.token_review, clock, ttl_s=options.authentication.token_ttl_s
-    )
-    authorizer = DelegatedAuthorizer(
-        reviewers.authorization.reviews.subject_access_review,
-        clock,
-        always_allow=options.always_allow_paths,
-        allowed_ttl_s=options.authorization.allowed_ttl_s,
-        denied_ttl_s=options.authorization.denied_ttl_s,
-    )
     listen = Listen(options.bind_address, options.secure_port, context)
+    # 2. Who may read it.
+    name_authorities = context.name_authorities if thread is None else thread.hand_over(context.name_authorities)
+    trust, authenticator, authorizer = who_may_read(options, reviewers, clock, name_authorities)
 
+    # 3. The server, with what it serves.
     def configz() -> dict[str, Any]:
         return {"componentconfig": to_v1(config), "emulatedVersion": config.release.version}
 
@@ -158,6 +148,40 @@ def build_server(
     add_record(server, watched[0])
     add_zpages(server, options, config.release.version, clock)
     return [trust, endpoint]
+
+
+def who_may_read(
+    options: RunOptions,
+    reviewers: Reviewers,
+    clock: Clock,
+    name_authorities: Callable[[Sequence[Certificate]], None],
+) -> tuple[EndpointTrust, DelegatedAuthenticator, DelegatedAuthorizer]:
+    """Build what client certificates are verified with, what finds out who asks, and what they may read.
+
+    `name_authorities` is called with the authorities of client certificates each time they change.
+    """
+    from kscheduler.serving.authentication import DelegatedAuthenticator
+    from kscheduler.serving.authorization import DelegatedAuthorizer
+    from kscheduler.serving.trust import EndpointTrust
+
+    trust = EndpointTrust(
+        options.authentication,
+        reviewers.authentication,
+        clock,
+        random.Random(options.seed),
+        on_change=name_authorities,
+    )
+    authenticator = DelegatedAuthenticator(
+        trust, reviewers.authentication.reviews.token_review, clock, ttl_s=options.authentication.token_ttl_s
+    )
+    authorizer = DelegatedAuthorizer(
+        reviewers.authorization.reviews.subject_access_review,
+        clock,
+        always_allow=options.always_allow_paths,
+        allowed_ttl_s=options.authorization.allowed_ttl_s,
+        denied_ttl_s=options.authorization.denied_ttl_s,
+    )
+    return trust, authenticator, authorizer
 
 
 def add_record(server: Server, scheduler: Scheduler) -> None:
