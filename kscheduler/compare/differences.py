@@ -48,7 +48,7 @@ def explained_differences(
     first: Sequence[Landing],
     notes: list[str],
 ) -> list[PodDifference]:
-    """Return why the pods landed elsewhere, in the order of decisions where both runs number them alike.
+    """Return why the pods landed elsewhere, in the order of decisions where the numbers of both can be compared.
 
     Appends to `notes` which side does not say what its plugins answered.
     """

@@ -1,4 +1,4 @@
-"""Says in words why a pod landed elsewhere, for the text, the JSON and the page alike."""
+"""Says in words why a pod landed elsewhere, for the text, the JSON and the page."""
 
 from __future__ import annotations
 

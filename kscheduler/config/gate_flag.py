@@ -1,4 +1,4 @@
-"""The flag --feature-gates, alike for every command that builds a scheduler."""
+"""The flag --feature-gates, which every command has that builds a scheduler."""
 
 from __future__ import annotations
 

@@ -221,7 +221,7 @@ class IntegerPlan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClaimsPlan:
-    """How devices are allocated to claims that ask alike, without the general form of the search."""
+    """How devices are allocated to claims that ask for the same, without the general form of the search."""
 
     direct: DirectPlan | None  # where the first free devices suffice
     integers: IntegerPlan | None  # by the kernel

@@ -1,4 +1,4 @@
-"""Which devices of a pool a request could get, as bits: the same for all requests that ask alike, and kept by callers.
+"""Which devices of a pool a request could get, as bits, which callers keep for each device query.
 
 Bit i stands for the i-th accessible device of the pool. Devices in use match as others do.
 """

@@ -21,7 +21,7 @@ from kscheduler.quotas.share_queues import ShareQueues
 DemandOf = Callable[[QueuedPodInfo], Demand]
 
 
-MOST_ALIKE = 64  # pods of a queue that are looked at ahead
+MOST_AHEAD = 64  # pods of a queue that are looked at ahead
 OUTSIDE = ""  # the heap of pods in no queue that takes pods
 
 
@@ -178,7 +178,7 @@ class QueuesInTurn(ActiveQueue):
             if not names:
                 break
             self._unseen.update(names)
-            # 1. Pods after which others were found by `_count_alike`.
+            # 1. Pods after which others were found by `_count_equal`.
             if last is not None:
                 names.pop()
             taken = pop_firsts([heaps[name] for name in names])
@@ -192,17 +192,17 @@ class QueuesInTurn(ActiveQueue):
                 if head is None:
                     del heaps[last]
                 else:
-                    turns.set_next(last, self._jobs[last], self._count_alike(last))
+                    turns.set_next(last, self._jobs[last], self._count_equal(last))
             popped += taken
             self._live -= len(taken)
         return popped
 
-    def _count_alike(self, name: str) -> int:
+    def _count_equal(self, name: str) -> int:
         """Return how many pods come after the first one of a queue that ask for as much, as far as that is known."""
         job, number = self._jobs[name], -1
         if self._amounts[name] is job:
             return len(self._heaps[name]) - 1
-        for qpi in self._heaps[name].run(MOST_ALIKE):
+        for qpi in self._heaps[name].run(MOST_AHEAD):
             demand = qpi.demand
             if type(qpi) is not QueuedPodInfo or demand is None or demand.amounts is not job:
                 break
@@ -297,8 +297,8 @@ class QueuesInTurn(ActiveQueue):
         for name, heap in self._heaps.items():
             heap.check()
             assert heap, f"the heap of queue {name} is kept for nobody"
-            alike = self._amounts[name]
-            assert alike is None or all(_known(qpi).amounts is alike for qpi in heap), f"pods of queue {name} differ"
+            same = self._amounts[name]
+            assert same is None or all(_known(qpi).amounts is same for qpi in heap), f"pods of queue {name} differ"
             for qpi in heap:
                 assert self._place_of(_known(qpi)) == name, f"a pod of queue {name} is counted elsewhere"
             if name not in self._changed and name not in self._unseen:

@@ -113,7 +113,7 @@ class Accounts:
         _count(account, request, 1)
         return True
 
-    def charge_alike(self, charges: Iterable[tuple[Account, Sequence[str], Request]]) -> list[int]:
+    def charge_holders(self, charges: Iterable[tuple[Account, Sequence[str], Request]]) -> list[int]:
         """Charge holders to accounts, those of one request together, unless they are charged already.
 
         Returns for each of these how many were charged.

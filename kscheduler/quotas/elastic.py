@@ -69,7 +69,7 @@ class ElasticQuotas:
         self._quotas: dict[str, dict[str, _Quota]] = {}  # namespace -> name -> quota
         self._valid: dict[str, _Quota] = {}  # namespace -> the quota that counts
         self._guaranteed: list[int] = []  # by place: the sum of `min` over all quotas that count
-        # What `alike` was asked last, and its answer: pods are looked at before they are placed, and then counted.
+        # What `by_kind` was asked last, and its answer: pods are looked at before they are placed, and then counted.
         self._seen: tuple[Sequence[Pod], dict[PodKind, list[Pod]]] = ((), {})
         # id of containers -> a spec that has them, which keeps the id from meaning others, and its request.
         self._of_templates: dict[int, tuple[PodSpec, Request]] = {}
@@ -201,11 +201,11 @@ class ElasticQuotas:
 
     def pods_added(self, pods: Sequence[Pod]) -> None:
         """Count pods that are assumed together, those of one request together."""
-        groups, accounts = self.alike(pods), self.accounts
-        numbers = accounts.charge_alike(
+        groups, accounts = self.by_kind(pods), self.accounts
+        numbers = accounts.charge_holders(
             [
-                (accounts.open(kind.namespace), [pod.metadata.uid for pod in alike], kind.request)
-                for kind, alike in groups.items()
+                (accounts.open(kind.namespace), [pod.metadata.uid for pod in of_kind], kind.request)
+                for kind, of_kind in groups.items()
             ]
         )
         for kind, number in zip(groups, numbers, strict=True):
@@ -216,7 +216,7 @@ class ElasticQuotas:
             if pod.status.phase == RUNNING or (running and pod.metadata.uid in running):
                 self._note_phase(pod)
 
-    def alike(self, pods: Sequence[Pod]) -> Mapping[PodKind, Sequence[Pod]]:
+    def by_kind(self, pods: Sequence[Pod]) -> Mapping[PodKind, Sequence[Pod]]:
         """Return pods by namespace, request and priority; one whose requests cannot be read counts for nothing."""
         seen = self._seen
         if len(seen[0]) == len(pods) and all(map(is_, seen[0], pods)):
@@ -236,11 +236,11 @@ class ElasticQuotas:
         for key, of_spec in by_spec.items():
             known = of_specs.get(key)
             kind = self._kind_of(of_spec[0]) if known is None else known[1]
-            alike = found.get(kind)
-            if alike is None:
+            of_kind = found.get(kind)
+            if of_kind is None:
                 found[kind] = of_spec
             else:
-                alike.extend(of_spec)
+                of_kind.extend(of_spec)
         self._seen = pods, found
         return found
 

@@ -72,8 +72,8 @@ def has_room_for_all(quotas: ElasticQuotas, pods: Mapping[PodKind, Sized]) -> bo
     in_all: dict[int, tuple[Request, int]] = {}  # id of a request -> it, and the number of pods
     first_of: dict[str, tuple[Request, int]] = {}  # the same of the first kind of each namespace; most have no other
     use_of: dict[str, list[int]] = {}  # namespace with others -> what it would use
-    for kind, alike in pods.items():
-        namespace, request, number = kind.namespace, kind.request, len(alike)
+    for kind, of_kind in pods.items():
+        namespace, request, number = kind.namespace, kind.request, len(of_kind)
         if namespace not in limited:
             continue
         known = in_all.get(id(request))

@@ -99,8 +99,8 @@ class ShareQueues:
         self._objects: dict[Hashable, ShareQueueObject] = {}
         self._use: dict[str, _Use] = {}  # name of a queue that pods state -> what they use
         self._pods: dict[str, _Counted] = {}  # uid -> pod
-        # What `alike` has found, as long as it holds: pods that wait, and by the id of a demand those that share it.
-        # They are nearly always the next ones that are placed.
+        # What `by_demand` has found, as long as it holds: pods that wait, and by the id of a demand those that share
+        # it. They are nearly always the next ones that are placed.
         self._seen: tuple[Sequence[Pod], dict[int, list[_Counted]]] | None = None
         # What the tree does not say yet: id of a demand -> it, and how many more such pods wait (fewer if negative), or
         # are placed that waited. Most come in bursts, and are counted together when somebody reads the tree.
@@ -252,17 +252,17 @@ class ShareQueues:
         if seen is not None and len(seen[0]) == len(pods) and all(map(is_, seen[0], pods)):
             waiting = seen[1]
         else:
-            waiting, others = self._waiting_alike(pods)
-        for alike in waiting.values():
-            demand = alike[0].demand
+            waiting, others = self._waiting_by_demand(pods)
+        for sharing in waiting.values():
+            demand = sharing[0].demand
             if self._is_outdated or demand.queue not in self._leaves:
-                others += [counted.version for counted in alike]
+                others += [counted.version for counted in sharing]
                 continue
-            for counted in alike:
+            for counted in sharing:
                 counted.is_on_node = True
                 if self.moves.places:
                     self.moves.places.got_node(counted.version)
-            self._note_placed(demand, len(alike))
+            self._note_placed(demand, len(sharing))
         if waiting:
             self.on_change()
         for pod in others:
@@ -347,15 +347,15 @@ class ShareQueues:
             is_preemptible = self.demands.is_preemptible(pod)
             return Demand(self.demands.queue_of(pod), NOTHING, is_preemptible, pod.spec.priority or 0)
 
-    def alike(self, pods: Sequence[Pod]) -> list[tuple[Demand, int]]:
+    def by_demand(self, pods: Sequence[Pod]) -> list[tuple[Demand, int]]:
         """Return the demands of pods, each once for all waiting pods that share it, with their number."""
-        waiting, others = self._waiting_alike(pods)
-        found = [(alike[0].demand, len(alike)) for alike in waiting.values()]
+        waiting, others = self._waiting_by_demand(pods)
+        found = [(sharing[0].demand, len(sharing)) for sharing in waiting.values()]
         if not others:
             self._seen = pods, waiting
         return found + [(self.demand_of(pod), 1) for pod in others]
 
-    def _waiting_alike(self, pods: Iterable[Pod]) -> tuple[dict[int, list[_Counted]], list[Pod]]:
+    def _waiting_by_demand(self, pods: Iterable[Pod]) -> tuple[dict[int, list[_Counted]], list[Pod]]:
         """Return those of the pods that wait as they are, by the id of their demand, and the others."""
         known = self._pods
         waiting: dict[int, list[_Counted]] = {}
@@ -365,11 +365,11 @@ class ShareQueues:
             if counted is None or counted.version is not pod or counted.is_on_node:
                 others.append(pod)
                 continue
-            alike = waiting.get(key := id(counted.demand))
-            if alike is None:
+            sharing = waiting.get(key := id(counted.demand))
+            if sharing is None:
                 waiting[key] = [counted]
             else:
-                alike.append(counted)
+                sharing.append(counted)
         return waiting, others
 
     def demand_of(self, pod: Pod) -> Demand:

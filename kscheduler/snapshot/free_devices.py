@@ -2,8 +2,8 @@
 
 A request can be satisfied on a node only if at least as many matching devices are free there as it wants; mostly that
 is also enough. So a filter over all nodes reads bytes that are kept for (query, number), and only nodes in doubt are
-searched. Outcomes of the search are kept, too, for pods whose claims ask alike. Changes are read from logs when the
-columns are asked for, and each costs little: an allocation, the counts of one pool, and one search for each key of
+searched. Outcomes of the search are kept, too, for pods whose claims ask for the same. Changes are read from logs when
+the columns are asked for, and each costs little: an allocation, the counts of one pool, and one search for each key of
 claims that is asked for again. Rows that see the same pools are counted together.
 """
 

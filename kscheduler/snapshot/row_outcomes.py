@@ -1,7 +1,7 @@
-"""What came of allocating devices to claims that ask alike, on each row (node): columns that outlive scheduling cycles.
+"""What came of allocating devices to claims that ask for the same, on each row (node): columns that outlive cycles.
 
 The search on a node depends on what the claims ask for, on the node, on the slices that it sees, and on the devices in
-use there. As long as these stay, so does its outcome: for the next pod whose claims ask alike, only the rows
+use there. As long as these stay, so does its outcome: for the next pod whose claims ask for the same, only the rows
 that have changed since are searched again.
 """
 
@@ -51,7 +51,7 @@ def _key_of_variant(variant: Variant) -> Hashable:
 
 
 class RowOutcomes:
-    """The outcomes for claims that ask alike: rejected, or allocatable with a score; or unknown.
+    """The outcomes for claims that ask for the same: rejected, or allocatable with a score; or unknown.
 
     Kernels read the rejected rows by `marks`, once all rows are known.
     """

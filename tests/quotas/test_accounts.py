@@ -43,8 +43,8 @@ def test_a_holder_is_charged_once() -> None:
 def test_holders_of_one_request_are_charged_together_and_once_each() -> None:
     accounts, root, team, train = three()
     accounts.charge(team, "a", ((0, 1),))
-    accounts.charge_alike([(train, ["a", "b", "c"], ((0, 500),)), (train, ["b"], ((0, 500),))])
-    accounts.charge_alike([(train, ["c", "d", "d"], ((0, 500),)), (team, ["e"], ((0, 7),))])
+    accounts.charge_holders([(train, ["a", "b", "c"], ((0, 500),)), (train, ["b"], ((0, 500),))])
+    accounts.charge_holders([(train, ["c", "d", "d"], ((0, 500),)), (team, ["e"], ((0, 7),))])
     assert (root.used, team.used, train.used) == ([1508], [1508], [1500])
     assert accounts.holders == {"a", "b", "c", "d", "e"}
     accounts.release("b")

@@ -56,4 +56,4 @@ def test_it_agrees_with_a_view_of_the_same_pods(
         namespace, request = pod.metadata.namespace, quotas.request_of(pod)
         are_within = are_within and room.has(namespace, request)
         room.count(namespace, request)
-    assert has_room_for_all(quotas, quotas.alike(pods)) == are_within
+    assert has_room_for_all(quotas, quotas.by_kind(pods)) == are_within

@@ -189,7 +189,7 @@ def test_what_is_counted_is_what_the_pods_sum_up_to(steps: list[tuple[int, str]]
             placed |= {other.metadata.name: other for other in some}
         elif step == "look":
             some = [other for other in pods[number:] if other.metadata.name not in placed]
-            found = [(demand, many) for demand, many in made.alike(some) for _ in range(many)]
+            found = [(demand, many) for demand, many in made.by_demand(some) for _ in range(many)]
             assert len(found) == len(some)
             assert sorted(each.queue for each, _ in found) == sorted(map(made.demands.queue_of, some))
         elif step == "ask":

@@ -103,10 +103,10 @@ class CapacityScheduling(QuotaPreemption):
         if len(self._handle.profiles) > 1 and any(pod.pod.spec.scheduler_name != profile for pod in pods):
             return False
         quotas = self._quotas
-        alike = quotas.alike([pod.pod for pod in pods])
+        kinds = quotas.by_kind([pod.pod for pod in pods])
         if self._handle.nominations.by_pod:
-            return not any(kind.namespace in quotas for kind in alike)
-        return has_room_for_all(quotas, alike)
+            return not any(kind.namespace in quotas for kind in kinds)
+        return has_room_for_all(quotas, kinds)
 
     def _admitted_one_by_one(self, profile: str, pods: Sequence[PodInfo]) -> int:
         quotas = self._quotas

@@ -52,7 +52,7 @@ class PodClaims:
     alternatives: dict[int, int] = field(default_factory=dict)  # of such nodes: row -> the alternative chosen there
     plan: ClaimsPlan | None = None  # how to allocate without a general search, if all claims are without an allocation,
     plan_special: ResourceClaim | None = None  # and the special one is this
-    outcomes: RowOutcomes | None = None  # what is known of all rows, if it is kept for claims that ask alike
+    outcomes: RowOutcomes | None = None  # what is known of all rows, if it is kept for claims that ask for the same
     rejections: list[Status] = field(default_factory=list)  # why Filter rejected nodes, by reason number (detail)
 
     @property

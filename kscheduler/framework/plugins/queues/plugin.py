@@ -102,7 +102,7 @@ class Queues(QuotaPreemption):
         """
         if len(self._handle.profiles) > 1 and any(pod.pod.spec.scheduler_name != profile for pod in pods):
             return False
-        demands = self._queues.alike([pod.pod for pod in pods])
+        demands = self._queues.by_demand([pod.pod for pod in pods])
         if self._keeps_room():
             return all(demand.queue == NO_QUEUE for demand, _ in demands)
         return self._queues.turns.admit(demands)
