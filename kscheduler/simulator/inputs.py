@@ -180,16 +180,11 @@ def _nodes(arguments: SimulateArguments, spec: WorkloadSpec, sources: Sources) -
         part = Scenario(traced, notes=[NODE_NOTE, *_gpu_note(offered, arguments.gpu_resource)])
     else:
         manifests = sources.manifests(source)
-        part = Scenario(
-            list(manifests.nodes),
-            notes=_skipped(source, manifests, "pods", 0 if arguments.pods == source else len(manifests.pods)),
-            storage=list(manifests.storage),
-            policies=list(manifests.policies),
-            devices=list(manifests.devices),
-            quotas=list(manifests.quotas),
-            pod_groups=list(manifests.pod_groups),
-            queues=list(manifests.queues),
-            groups=list(manifests.groups),
+        skipped = 0 if arguments.pods == source else len(manifests.pods)
+        part = replace(
+            _besides(manifests),
+            nodes=list(manifests.nodes),
+            notes=_skipped(source, manifests, "pods", skipped),
         )
     if not part.nodes:
         raise ConfigError(f"--nodes: {source}: expected nodes, found none")
@@ -238,20 +233,27 @@ def _listed(source: str, spec: WorkloadSpec, sources: Sources, arguments: Simula
     manifests = sources.manifests(source)
     check_pods(source, len(manifests.pods), arguments.max_pods)
     arrivals = _arriving(manifests.pods, spec.pods, spec.seed)
-    return Scenario(
+    return replace(
+        _besides(manifests),
         arrivals=arrivals,
         parameters={
             "pods": f"{len(arrivals):,} from {os.path.basename(source)}",
             "arrival": spec.pods.arrival.text,
             "duration": spec.pods.duration.text,
         },
-        queues=list(manifests.queues),
         notes=_skipped(source, manifests, "nodes", 0 if arguments.nodes == source else len(manifests.nodes)),
+    )
+
+
+def _besides(manifests: Manifests) -> Scenario:
+    """Return a scenario with all that is in a file besides nodes and pods."""
+    return Scenario(
         storage=list(manifests.storage),
         policies=list(manifests.policies),
         devices=list(manifests.devices),
         quotas=list(manifests.quotas),
         pod_groups=list(manifests.pod_groups),
+        queues=list(manifests.queues),
         groups=list(manifests.groups),
     )
 
