@@ -14,7 +14,7 @@ from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.objects import RawQuantity
 from kscheduler.client.kinds import ELASTIC_QUOTAS
 from kscheduler.client.protocol import Client, Regarding
-from kscheduler.client.status_write import Written, write_status
+from kscheduler.client.status_write import Written, write_status, write_when_set
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.errors import DecodeError
 from kscheduler.quotas.elastic import ElasticQuotas
@@ -44,13 +44,7 @@ class QuotaStatuses:
         quotas.on_stale = self._work.set
 
     async def run(self) -> None:
-        while True:
-            await self._work.wait()
-            await asyncio.sleep(GATHER_S)
-            self._work.clear()
-            if not await self._write_all():
-                await asyncio.sleep(PAUSE_S)
-                self._work.set()
+        await write_when_set(self._work, self._write_all, pause_s=PAUSE_S, gather_s=GATHER_S)
 
     async def _write_all(self) -> bool:
         """Write the statuses that are out of date, and return whether all of them were written."""

@@ -1,10 +1,11 @@
-"""Writes the status of an object, and says what becomes of one that could not be written."""
+"""Writes the status of objects, and says what becomes of one that could not be written."""
 
 from __future__ import annotations
 
+import asyncio
 import enum
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from kscheduler.errors import APIError, Conflict, Forbidden, NotFound
 
@@ -30,3 +31,21 @@ async def write_status(write: Awaitable[object], what: str, log: logging.Logger,
         log.info("%s not written yet", what, extra={**about, "err": str(error)})
         return Written.AGAIN
     return Written.DONE
+
+
+async def write_when_set(
+    work: asyncio.Event, write_all: Callable[[], Awaitable[bool]], *, pause_s: float, gather_s: float = 0.0
+) -> None:
+    """Call `write_all` whenever `work` is set, which it clears. Runs until cancelled.
+
+    `write_all` returns False if something is left to write; then it is called again after `pause_s`. `gather_s`: so
+    long further changes are waited for, which are written together with the first.
+    """
+    while True:
+        await work.wait()
+        if gather_s:
+            await asyncio.sleep(gather_s)
+        work.clear()
+        if not await write_all():
+            await asyncio.sleep(pause_s)
+            work.set()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kscheduler.api.pod_groups import GroupCondition, PodGroup
 from kscheduler.client.kinds import Resource
 from kscheduler.client.protocol import Client
-from kscheduler.client.status_write import Written, write_status
+from kscheduler.client.status_write import Written, write_status, write_when_set
 from kscheduler.client.times import rfc3339
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.clock import Clock
@@ -87,12 +87,7 @@ class GroupStatuses:
         self._work.set()
 
     async def run(self) -> None:
-        while True:
-            await self._work.wait()
-            self._work.clear()
-            if not await self._write_all():
-                await asyncio.sleep(PAUSE_S)
-                self._work.set()
+        await write_when_set(self._work, self._write_all, pause_s=PAUSE_S)
 
     async def _write_all(self) -> bool:
         """Write what is wanted, and return whether all of it was written."""

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from kscheduler.api.objects import MetricPolicyObject, PolicyObject
 from kscheduler.client.kinds import METRIC_POLICIES, TAS_POLICIES, Resource
 from kscheduler.client.protocol import Client, Regarding
-from kscheduler.client.status_write import Written, write_status
+from kscheduler.client.status_write import Written, write_status, write_when_set
 from kscheduler.client.times import rfc3339
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.clock import Clock
@@ -49,12 +49,7 @@ class PolicyReports:
         self._work.set()
 
     async def run(self) -> None:
-        while True:
-            await self._work.wait()
-            self._work.clear()
-            if not await self._write_all():
-                await asyncio.sleep(PAUSE_S)
-                self._work.set()
+        await write_when_set(self._work, self._write_all, pause_s=PAUSE_S)
 
     async def _write_all(self) -> bool:
         """Write the waiting results, and return whether all of them were written."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 import pytest
 
-from kscheduler.client.status_write import Written, write_status
+from kscheduler.client.concurrency import cancel_and_wait
+from kscheduler.client.status_write import Written, write_status, write_when_set
 from kscheduler.errors import APIError, Conflict, Forbidden, NotFound, Unreachable
+from kscheduler.simulator.virtual_time import run_virtual
 
 LOG = logging.getLogger("kscheduler.client.status_write")
 
@@ -47,3 +50,24 @@ async def test_what_may_pass_is_tried_again(caplog: pytest.LogCaptureFixture) ->
 
 async def test_what_was_written_is_done() -> None:
     assert await outcome() is Written.DONE
+
+
+def test_changes_are_written_together_and_what_is_left_after_a_pause() -> None:
+    async def scenario() -> None:
+        loop, work = asyncio.get_running_loop(), asyncio.Event()
+        calls: list[float] = []
+
+        async def write_all() -> bool:
+            calls.append(loop.time() - started)
+            return len(calls) > 1
+
+        started = loop.time()
+        writing = asyncio.ensure_future(write_when_set(work, write_all, pause_s=5.0, gather_s=1.0))
+        work.set()
+        await asyncio.sleep(0.5)
+        work.set()
+        await asyncio.sleep(60.0)
+        assert calls == [1.0, 7.0]
+        await cancel_and_wait(writing)
+
+    run_virtual(scenario())
