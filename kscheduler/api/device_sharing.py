@@ -61,4 +61,6 @@ def _share(device: Device, known: _Known) -> Device:
         consumes_counters=known.part("consumesCounters", device.consumes_counters),
         taints=known.part("taints", device.taints),
         node_selector=known.part("nodeSelector", device.node_selector),
+        node_allocatable_resource_mappings=known.part("mappings", device.node_allocatable_resource_mappings),
+        node_allocatable_resources=known.part("nodeResources", device.node_allocatable_resources),
     )

@@ -89,6 +89,33 @@ class DeviceToleration(Toleration, frozen=True):
     toleration_seconds: int | None = None
 
 
+class NodeAllocatableResourceMapping(APIStruct, frozen=True):
+    """How much of a resource of the node a device stands for, in 1.36: by device, or by what is used of a capacity."""
+
+    capacity_key: str | None = None
+    allocation_multiplier: RawQuantity | None = None
+
+
+class NodeAllocatableMapping(APIStruct, frozen=True):
+    """The same in later releases."""
+
+    capacity_key: str | None = None
+    capacity_multiplier: RawQuantity | None = None
+    device_multiplier: RawQuantity | None = None
+
+
+class NodeAllocatableOverhead(APIStruct, frozen=True):
+    """What a device takes besides: once for each pod that uses its claim, and for each of the pod's containers."""
+
+    per_pod: RawQuantity | None = None
+    per_container: RawQuantity | None = None
+
+
+class NodeAllocatableResource(APIStruct, frozen=True):
+    mapping: NodeAllocatableMapping | None = None
+    overhead: NodeAllocatableOverhead | None = None
+
+
 class Device(APIStruct, frozen=True):
     name: str = ""
     attributes: dict[str, DeviceAttribute] | None = None
@@ -102,6 +129,9 @@ class Device(APIStruct, frozen=True):
     binding_conditions: list[str] | None = None
     binding_failure_conditions: list[str] | None = None
     allow_multiple_allocations: bool | None = None
+    # By the name of a resource of nodes, such as cpu; the first is of 1.36, the second of later releases.
+    node_allocatable_resource_mappings: dict[str, NodeAllocatableResourceMapping] | None = None
+    node_allocatable_resources: dict[str, NodeAllocatableResource] | None = None
 
 
 class ResourcePool(APIStruct, frozen=True):

@@ -149,6 +149,10 @@ class Quantity:
         """Return the difference, with the format as in `add`. Raises QuantityError if it is too large."""
         return _sum(self, other, -other.unscaled)
 
+    def multiply(self, other: Quantity) -> Quantity:
+        """Return the product, in this one's format, as a big decimal, which Go makes of both."""
+        return Quantity(self.unscaled * other.unscaled, self.exponent + other.exponent, self.format, big=True)
+
     def negate(self) -> Quantity:
         return Quantity(-self.unscaled, self.exponent, self.format, big=self.big)
 

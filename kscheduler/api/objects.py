@@ -142,9 +142,16 @@ class TopologySpreadConstraint(APIStruct, frozen=True):
 # --- pods -------------------------------------------------------------------------------------------------------
 
 
+class ContainerClaim(APIStruct, frozen=True):
+    """An entry of the pod's `resourceClaims`, by its name, whose devices the container uses."""
+
+    name: str = ""
+
+
 class ResourceRequirements(APIStruct, frozen=True):
     requests: QuantityMap | None = None
     limits: QuantityMap | None = None
+    claims: list[ContainerClaim] | None = None
 
 
 class ContainerPort(APIStruct, frozen=True):
@@ -363,6 +370,30 @@ class PodExtendedResourceClaimStatus(APIStruct, frozen=True):
     resource_claim_name: str = ""
 
 
+class NodeAllocatableMappedResources(APIStruct, frozen=True):
+    name: str = ""
+    quantity: RawQuantity | None = None
+
+
+class NodeAllocatableOverheadResources(APIStruct, frozen=True):
+    name: str = ""
+    per_pod: RawQuantity | None = None
+    per_container: RawQuantity | None = None
+
+
+class NodeAllocatableResourceClaimStatus(APIStruct, frozen=True):
+    """What the devices of a claim take of the node's allocatable resources, such as cpu and memory.
+
+    `resources` is of 1.36, `mapping` and `overhead` of later releases.
+    """
+
+    resource_claim_name: str = ""
+    containers: list[str] | None = None  # those that use the claim
+    resources: QuantityMap | None = None
+    mapping: list[NodeAllocatableMappedResources] | None = None
+    overhead: list[NodeAllocatableOverheadResources] | None = None
+
+
 class PodStatus(APIStruct, frozen=True):
     phase: str = "Pending"
     nominated_node_name: str = ""
@@ -374,6 +405,7 @@ class PodStatus(APIStruct, frozen=True):
     init_container_statuses: list[ContainerStatus] | None = None
     resource_claim_statuses: list[PodResourceClaimStatus] | None = None
     extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
+    node_allocatable_resource_claim_statuses: list[NodeAllocatableResourceClaimStatus] | None = None
 
 
 class Pod(NamespacedObject, frozen=True):

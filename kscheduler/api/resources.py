@@ -5,6 +5,8 @@ The arithmetic is kube-scheduler's (k8s.io/component-helpers/resource.PodRequest
 - Containers and sidecars are added up. Each init container needs its own request on top of the sidecars before it. The
   pod needs the greater of both, for each resource.
 - Pod-level requests then replace cpu, memory and hugepages, and overhead is added last.
+- What the devices of its claims take of the node, as its status says, is added to that of the containers
+  (`counts_claims`), if the feature gate DRANodeAllocatableResources is on.
 - For a container that is resized in place, the greatest of the requested, granted and used amounts counts. If the
   resize is known to be infeasible, the requested amount does not count. Since 1.37 these three are instead added up
   separately for the whole pod, or taken from the pod's status, and the greatest of the sums counts
@@ -23,7 +25,18 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kscheduler.api.objects import Container, ContainerStatus, Node, Pod, PodSpec, PodStatus, QuantityMap, RawQuantity
+from kscheduler.api.exact_quantity import Quantity, QuantityError
+from kscheduler.api.objects import (
+    Container,
+    ContainerStatus,
+    Node,
+    NodeAllocatableResourceClaimStatus,
+    Pod,
+    PodSpec,
+    PodStatus,
+    QuantityMap,
+    RawQuantity,
+)
 from kscheduler.api.quantity import MAX_INT64, milli_to_units, parse_uncapped_milli, parse_units
 from kscheduler.errors import DecodeError
 from kscheduler.input.names import is_qualified_name
@@ -46,6 +59,7 @@ _NODE_SHAPES = 16_384
 _NAMES = 4_096
 
 _NO_SCALARS: Mapping[str, int] = MappingProxyType({})
+_CLAIM_STATUSES = "status.nodeAllocatableResourceClaimStatuses"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +105,16 @@ class NodeAllocatable:
     pods: int  # how many pods may be on the node
 
 
-def pod_resources(pod: Pod, *, sums_resizes_apart: bool = False) -> PodResources:
+def pod_resources(pod: Pod, *, sums_resizes_apart: bool = False, counts_claims: bool = False) -> PodResources:
     """Return a pod's requests. Raises DecodeError, naming field and value, for malformed or negative amounts.
 
     `sums_resizes_apart`: for a pod that is resized in place, add up requested, granted and used amounts separately, as
-    kube-scheduler does since 1.37.
+    kube-scheduler does since 1.37. `counts_claims`: add what the pod's devices take of its node, as its status says.
     """
     spec, status = pod.spec, pod.status
+    if counts_claims and status.node_allocatable_resource_claim_statuses:
+        shape = _shape(pod)._replace(of_claims=_of_claims(status.node_allocatable_resource_claim_statuses))
+        return _of_shape(shape, sums_resizes_apart and depends_on_status(pod))
     containers = spec.containers
     if (
         len(containers) == 1
@@ -124,6 +141,52 @@ def stated_resources(pod: Pod) -> tuple[dict[str, int], dict[str, int]]:
     _add(requests, overhead)
     _add(limits, {name: amount for name, amount in overhead.items() if limits.get(name)})
     return requests, limits
+
+
+def stated_by_containers(pod: Pod, kind: str) -> dict[str, int]:
+    """Return the "requests" or the "limits" of all containers together, as `stated_resources`, without pod-level ones.
+
+    Raises DecodeError for malformed or negative amounts.
+    """
+    spec = pod.spec
+    return _sum(
+        [stated_by(each, kind) for each in spec.containers],
+        [(stated_by(each, kind), _is_sidecar(each)) for each in spec.init_containers or ()],
+    )
+
+
+def stated_by(part: Container | PodSpec, kind: str) -> dict[str, int]:
+    """Return the "requests" or the "limits" of a container, or those of the pod as a whole, in thousandths.
+
+    Raises DecodeError for malformed or negative amounts.
+    """
+    return _parse(_items(getattr(part.resources, kind, None)), f"spec: resources.{kind}")
+
+
+def claimed_resources(
+    statuses: Iterable[NodeAllocatableResourceClaimStatus], container: str | None = None
+) -> dict[str, int]:
+    """Return what devices take of their node, by resource name, in thousandths of each resource.
+
+    `container`: only what counts for this one: of each claim that it uses the whole, with its overhead for one
+    container. Raises DecodeError for malformed amounts.
+    """
+    total: dict[str, Quantity] = {}
+    try:
+        for status in statuses:
+            users = status.containers or ()
+            if container is None:
+                _add_claim(total, status, len(users))
+            elif container in users:
+                _add_claim(total, status, 1)
+    except QuantityError as error:
+        raise DecodeError(f"{_CLAIM_STATUSES}: {error}") from error
+    return {name: parse_uncapped_milli(str(amount), f"{_CLAIM_STATUSES}[{name}]") for name, amount in total.items()}
+
+
+def is_of_pods(name: str) -> bool:
+    """Return True for a resource of which pods as a whole can request some: cpu, memory and hugepages."""
+    return name in (CPU, MEMORY) or name.startswith(HUGEPAGES_PREFIX)
 
 
 def depends_on_status(pod: Pod) -> bool:
@@ -197,6 +260,7 @@ class _PodShape(NamedTuple):
     pod_level_actual: _Actual | None
     overhead: _Items
     is_resize_infeasible: bool
+    of_claims: tuple[tuple[str, int], ...] = ()  # resource name, thousandths: what devices take of the node
 
 
 def _shape(pod: Pod) -> _PodShape:
@@ -305,13 +369,15 @@ def _of_shape(shape: _PodShape, sums_resizes_apart: bool) -> PodResources:
     actual = _read_actual(shape.pod_level_actual, "status")
     pod_level = _pod_level(shape, actual, sums_resizes_apart)
     overhead = _parse(shape.overhead, "spec.overhead")
+    of_claims = dict(shape.of_claims)
 
     def counted(defaults: _Amounts) -> _Amounts:
         """Return the requests with pod-level ones and overhead. `defaults`: of containers that request nothing."""
         if sums_resizes_apart:
-            found = _largest_sum(containers, init_containers, actual, is_infeasible, defaults)
+            found = _largest_sum(containers, init_containers, actual, is_infeasible, defaults, of_claims)
         else:
             found = _sum_of(containers, init_containers, lambda part: defaults | part.effective)
+            _add(found, of_claims)
         found |= pod_level
         _add(found, overhead)
         return found
@@ -320,7 +386,7 @@ def _of_shape(shape: _PodShape, sums_resizes_apart: bool) -> PodResources:
     total = counted({})
 
     # 3. The same with scoring defaults. A pod-level request takes the place of the defaults of its containers.
-    has_pod_level = any(map(_is_of_pods, dict(shape.pod_level)))
+    has_pod_level = any(map(is_of_pods, dict(shape.pod_level)))
     non_zero = counted({name: amount for name, amount in _DEFAULTS.items() if not has_pod_level or name not in total})
 
     # 4. What the Fit score sees of a pod that is not on a node yet: neither pod-level requests nor statuses.
@@ -357,16 +423,8 @@ def _parts(
 
 def _stated(pod: Pod, kind: str) -> _Amounts:
     """Return the "requests" or the "limits" of a pod as its spec has them, without overhead."""
-    spec = pod.spec
-
-    def amounts(container: Container | PodSpec) -> _Amounts:
-        return _parse(_items(getattr(container.resources, kind, None)), f"spec: resources.{kind}")
-
-    found = _sum(
-        [amounts(each) for each in spec.containers],
-        [(amounts(each), _is_sidecar(each)) for each in spec.init_containers or ()],
-    )
-    return found | {name: amount for name, amount in amounts(spec).items() if _is_of_pods(name)}
+    of_pod = stated_by(pod.spec, kind)
+    return stated_by_containers(pod, kind) | {name: amount for name, amount in of_pod.items() if is_of_pods(name)}
 
 
 def _read_actual(actual: _Actual | None, path: str) -> tuple[_Amounts, _Amounts]:
@@ -382,17 +440,13 @@ def _read_actual(actual: _Actual | None, path: str) -> tuple[_Amounts, _Amounts]
 def _pod_level(shape: _PodShape, actual: tuple[_Amounts, _Amounts], sums_resizes_apart: bool) -> _Amounts:
     """Return pod-level requests, which exist for cpu, memory and hugepages only."""
     amounts = _parse(shape.pod_level, "spec.resources.requests")
-    requested = {name: amount for name, amount in amounts.items() if _is_of_pods(name)}
+    requested = {name: amount for name, amount in amounts.items() if is_of_pods(name)}
     if not requested or shape.pod_level_actual is None or not shape.pod_level_actual.has_resources:
         return requested
     effective = _largest({} if shape.is_resize_infeasible else requested, *actual)
     if sums_resizes_apart:
-        return {name: amount for name, amount in effective.items() if _is_of_pods(name)}
+        return {name: amount for name, amount in effective.items() if is_of_pods(name)}
     return {name: effective.get(name, 0) for name in requested}
-
-
-def _is_of_pods(name: str) -> bool:
-    return name in (CPU, MEMORY) or name.startswith(HUGEPAGES_PREFIX)
 
 
 def _largest_sum(
@@ -401,11 +455,13 @@ def _largest_sum(
     of_pod: tuple[_Amounts, _Amounts],
     is_infeasible: bool,
     defaults: _Amounts,
+    of_claims: _Amounts,
 ) -> _Amounts:
     """Return, for each resource, the greatest of the requested, granted and used amounts, each added up by itself.
 
     `of_pod`: the used and granted amounts in the pod's own status, which count instead of the containers' if there are
-    both.
+    both. `of_claims`: what devices take, which is part of the used amounts, and of the granted ones of the pod's own
+    status, already.
     """
 
     def granted(part: _Part) -> _Amounts:
@@ -414,10 +470,37 @@ def _largest_sum(
     def added_up(amounts_of: Callable[[_Part], _Amounts]) -> _Amounts:
         return _sum_of(containers, init_containers, lambda part: defaults | amounts_of(part))
 
-    asked = {} if is_infeasible else added_up(lambda part: part.specified)
+    asked: _Amounts = {}
+    if not is_infeasible:
+        asked = added_up(lambda part: part.specified)
+        _add(asked, of_claims)
     if all(of_pod):
         return _largest(asked, *of_pod)
-    return _largest(asked, added_up(granted), added_up(lambda part: part.in_use or granted(part)))
+    given = added_up(granted)
+    _add(given, of_claims)
+    return _largest(asked, given, added_up(lambda part: part.in_use or granted(part)))
+
+
+def _of_claims(statuses: Iterable[NodeAllocatableResourceClaimStatus]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(claimed_resources(statuses).items()))
+
+
+def _add_claim(total: dict[str, Quantity], status: NodeAllocatableResourceClaimStatus, users: int) -> None:
+    """Add what the devices of a claim take, if so many containers use it."""
+    for name, amount in (status.resources or {}).items():
+        _add_quantity(total, name, amount)
+    for mapped in status.mapping or ():
+        _add_quantity(total, mapped.name, mapped.quantity)
+    for overhead in status.overhead or ():
+        _add_quantity(total, overhead.name, overhead.per_pod)
+        for _ in range(users):
+            _add_quantity(total, overhead.name, overhead.per_container)
+
+
+def _add_quantity(total: dict[str, Quantity], name: str, amount: RawQuantity | None) -> None:
+    if amount is not None:
+        found, more = total.get(name), Quantity.served(amount)
+        total[name] = more if found is None else found.add(more)
 
 
 def _largest(*all_amounts: _Amounts) -> _Amounts:

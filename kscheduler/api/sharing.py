@@ -210,7 +210,8 @@ class PodSharing:
             return _NEW
         started = status.start_time
         claims, extended = status.resource_claim_statuses, status.extended_resource_claim_status
-        is_own = not (started is None and claims is None and extended is None)
+        of_node = status.node_allocatable_resource_claim_statuses
+        is_own = not (started is None and claims is None and extended is None and of_node is None)
         if is_own or is_bound:
             containers, inits = status.container_statuses, status.init_container_statuses
             status = PodStatus(
@@ -238,6 +239,7 @@ class PodSharing:
             status.init_container_statuses,
             claims,
             extended,
+            of_node,
         )
 
     def _settled(self, conditions: list[PodCondition] | None) -> list[PodCondition] | None:

@@ -81,6 +81,7 @@ class _PodStatus(APIStruct, frozen=True):
     init_container_statuses: list[_Container] | None = None
     resource_claim_statuses: msgspec.Raw = _NOTHING
     extended_resource_claim_status: msgspec.Raw = _NOTHING
+    node_allocatable_resource_claim_statuses: msgspec.Raw = _NOTHING
 
     def parts(self) -> tuple[object, ...]:
         return (
@@ -94,6 +95,7 @@ class _PodStatus(APIStruct, frozen=True):
             _resources_of(self.init_container_statuses),
             bytes(self.resource_claim_statuses),
             bytes(self.extended_resource_claim_status),
+            bytes(self.node_allocatable_resource_claim_statuses),
         )
 
 

@@ -29,8 +29,8 @@ EVERY_ADDRESS = "0.0.0.0"
 class PodInfo:
     """A pod as cache, queue and plugins hold it. Treat as immutable: it is shared. Only the cache calls `bound_as`.
 
-    Raises DecodeError, naming field and value, for quantities that cannot be read. `sums_resizes_apart`: see
-    `api.resources.pod_resources`.
+    Raises DecodeError, naming field and value, for quantities that cannot be read. `sums_resizes_apart` and
+    `counts_claims`, for a pod that has a node: see `api.resources.pod_resources`.
     """
 
     __slots__ = (
@@ -46,7 +46,7 @@ class PodInfo:
         "uses_storage",
     )
 
-    def __init__(self, pod: Pod, sums_resizes_apart: bool = False) -> None:
+    def __init__(self, pod: Pod, sums_resizes_apart: bool = False, counts_claims: bool = False) -> None:
         self.pod = pod
         self.uid = pod.metadata.uid
         self.priority = pod.spec.priority or 0
@@ -62,10 +62,11 @@ class PodInfo:
             and known[0].resources is spec.resources
             and not (status.container_statuses or status.init_container_statuses or status.resources)
             and not (sums_resizes_apart and status.conditions and is_resize_infeasible(pod))
+            and not (counts_claims and status.node_allocatable_resource_claim_statuses)
         ):
             values = known[1]
         else:
-            values = _values_of(pod, sums_resizes_apart)
+            values = _values_of(pod, sums_resizes_apart, counts_claims)
         self.resources: PodResources = values[0]
         self.host_ports: tuple[HostPort, ...] = values[1]
         # Does it name claims or disks? Most pods name only what the kubelet makes: tokens, ConfigMaps and the like.
@@ -95,6 +96,8 @@ class PodInfo:
             or status.container_statuses
             or status.init_container_statuses
             or status.resources
+            or status.node_allocatable_resource_claim_statuses
+            is not self.pod.status.node_allocatable_resource_claim_statuses
             # Before a kubelet has reported anything, PodScheduled is the only condition.
             or (status.conditions and len(status.conditions) > 1 and is_resize_infeasible(pod))
         ):
@@ -140,9 +143,9 @@ _templates: dict[int, tuple[PodSpec, _Values]] = {}
 _MOST_TEMPLATES = 1_024
 
 
-def _values_of(pod: Pod, sums_resizes_apart: bool) -> _Values:
+def _values_of(pod: Pod, sums_resizes_apart: bool, counts_claims: bool) -> _Values:
     """Return the values that follow from a pod's template, kept for the template's next pod. Raises DecodeError."""
-    resources = pod_resources(pod, sums_resizes_apart=sums_resizes_apart)
+    resources = pod_resources(pod, sums_resizes_apart=sums_resizes_apart, counts_claims=counts_claims)
     if len(resources.total.scalars) + NATIVE_RESOURCES > MAX_ENTRIES:
         raise DecodeError(
             f"pod {pod.key}: expected requests for at most {MAX_ENTRIES - NATIVE_RESOURCES} extended resources, "
@@ -150,7 +153,7 @@ def _values_of(pod: Pod, sums_resizes_apart: bool) -> _Values:
         )
     spec = pod.spec
     values = resources, host_ports(pod), any(map(is_storage, spec.volumes or ()))
-    if not depends_on_status(pod):
+    if not (depends_on_status(pod) or (counts_claims and pod.status.node_allocatable_resource_claim_statuses)):
         if len(_templates) >= _MOST_TEMPLATES:
             _templates.clear()
         _templates[id(spec.containers)] = spec, values

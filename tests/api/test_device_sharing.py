@@ -10,6 +10,8 @@ DEVICE = {
     "capacity": {"memory": {"value": "40Gi", "requestPolicy": {"default": "1Gi"}}},
     "consumesCounters": [{"counterSet": "gpu", "counters": {"memory": {"value": "1"}}}],
     "taints": [{"key": "broken", "effect": "NoSchedule"}],
+    "nodeAllocatableResources": {"cpu": {"mapping": {"deviceMultiplier": "2"}}},
+    "nodeAllocatableResourceMappings": {"cpu": {"allocationMultiplier": "2"}},
     "nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]},
 }
 
@@ -33,6 +35,8 @@ def test_devices_share_equal_parts_and_the_slice_stays_equal() -> None:
     assert first.consumes_counters is second.consumes_counters
     assert first.taints is second.taints
     assert first.node_selector is second.node_selector
+    assert first.node_allocatable_resources is second.node_allocatable_resources
+    assert first.node_allocatable_resource_mappings is second.node_allocatable_resource_mappings
 
 
 def test_values_of_different_types_and_parts_are_not_taken_for_one_another() -> None:

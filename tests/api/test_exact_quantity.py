@@ -160,6 +160,17 @@ def test_a_sum_has_the_format_of_its_first_operand_unless_that_is_zero(a: Quanti
     assert a.add(b).format is (b.format if a.is_zero else a.format)
 
 
+@given(quantities, quantities)
+def test_a_product_is_exact_and_has_the_format_of_its_first_operand(a: Quantity, b: Quantity) -> None:
+    assert exact(a.multiply(b)) == exact(a) * exact(b)
+    assert a.multiply(b).format is a.format
+
+
+def test_a_product_is_printed_in_canonical_form() -> None:
+    for first, second, product in (("4Gi", "2", "8Gi"), ("1500m", "2", "3"), ("3", "500m", "1500m"), ("0", "7", "0")):
+        assert str(Quantity.parse(first).multiply(Quantity.parse(second))) == product
+
+
 def test_a_sum_that_leaves_int64_is_computed_as_a_big_decimal() -> None:
     largest = Quantity.of(MAX_INT64)
     assert largest.as_int64() == MAX_INT64

@@ -6,14 +6,23 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from kscheduler.api.objects import Node, Pod, QuantityMap
+from kscheduler.api.objects import (
+    Node,
+    NodeAllocatableMappedResources,
+    NodeAllocatableOverheadResources,
+    NodeAllocatableResourceClaimStatus,
+    Pod,
+    QuantityMap,
+)
 from kscheduler.api.quantity import MAX_INT64
 from kscheduler.api.resources import (
     DEFAULT_CPU_MILLI,
     DEFAULT_MEMORY,
     PodResources,
     Resources,
+    claimed_resources,
     is_extended,
     is_scalar,
     node_allocatable,
@@ -444,3 +453,132 @@ def test_a_malformed_or_negative_offer_is_refused_with_its_path(node: NodeBuilde
 
 def test_the_defaults_of_scoring_are_kube_schedulers() -> None:
     assert (DEFAULT_CPU_MILLI, DEFAULT_MEMORY) == (100, 209_715_200)
+
+
+# --- what devices take of the node ----------------------------------------------------------------------------------
+
+
+def with_claims(pod: PodBuilder, *statuses: NodeAllocatableResourceClaimStatus) -> Pod:
+    made = pod.obj()
+    return replace(made, status=replace(made.status, node_allocatable_resource_claim_statuses=list(statuses)))
+
+
+def mapped(
+    name: str = "c", *, containers: list[str] | None = None, **amounts: str
+) -> NodeAllocatableResourceClaimStatus:
+    return NodeAllocatableResourceClaimStatus(
+        name, containers, mapping=[NodeAllocatableMappedResources(each, amount) for each, amount in amounts.items()]
+    )
+
+
+OVERHEAD = NodeAllocatableResourceClaimStatus(
+    "o", ["c0", "c1"], overhead=[NodeAllocatableOverheadResources("memory", "100", "10")]
+)
+
+
+@pytest.mark.parametrize("release", RELEASES.values(), ids=list(RELEASES))
+@pytest.mark.parametrize(
+    ("pod", "cpu", "memory", "scored_cpu", "scored_memory"),
+    [
+        (with_claims(make_pod("p").req(cpu="500m", memory=50), mapped(cpu="100m", memory="20")), 600, 70, 600, 70),
+        (
+            with_claims(make_pod("p").req(cpu="500m"), mapped(cpu="1"), mapped("d", cpu="2")),
+            3500,
+            0,
+            3500,
+            DEFAULT_MEMORY,
+        ),
+        (with_claims(make_pod("p"), mapped(cpu="1")), 1000, 0, 1000 + DEFAULT_CPU_MILLI, DEFAULT_MEMORY),
+        (with_claims(make_pod("p").req(cpu=1, memory=5), OVERHEAD), 1000, 125, 1000, 125),
+        (with_claims(make_pod("p").req(cpu=1, memory=5), mapped(memory="7"), OVERHEAD), 1000, 132, 1000, 132),
+        (
+            with_claims(
+                make_pod("p").req(cpu=1, memory=5), NodeAllocatableResourceClaimStatus("c", resources={"cpu": "2"})
+            ),
+            *(3000, 5, 3000, 5),
+        ),
+        # Pod-level requests include what devices take; overhead of the pod is added to all.
+        (
+            with_claims(make_pod("p").req(memory=5).pod_level_req(cpu="2"), mapped(cpu="1", memory="1")),
+            2000,
+            6,
+            2000,
+            6,
+        ),
+        (with_claims(make_pod("p").req(cpu=1, memory=5).overhead(cpu="1"), mapped(cpu="1")), 3000, 5, 3000, 5),
+        # Devices are there beside init containers, too.
+        (
+            with_claims(make_pod("p").req(cpu=1, memory=5).init_container(cpu=3, memory=1), mapped(cpu="1")),
+            *(4000, 5, 4000, 5),
+        ),
+        # Amounts below a thousandth are rounded up in all, not one by one.
+        (with_claims(make_pod("p").req(memory=5), mapped(cpu="500u"), mapped("d", cpu="500u")), 1, 5, 101, 5),
+    ],
+)
+def test_what_devices_take_of_the_node_is_added_to_the_requests(
+    release: Release, pod: Pod, cpu: int, memory: int, scored_cpu: int, scored_memory: int
+) -> None:
+    found = pod_resources(pod, sums_resizes_apart=release.sums_resizes_apart, counts_claims=True)
+    assert (found.total.cpu_milli, found.total.memory) == (cpu, memory)
+    assert (found.non_zero_cpu_milli, found.non_zero_memory) == (scored_cpu, scored_memory)
+
+
+def test_what_devices_take_counts_only_where_it_is_asked_for() -> None:
+    pod = with_claims(make_pod("p").req(cpu="500m"), mapped(cpu="1"))
+    assert pod_resources(pod).total.cpu_milli == 500
+    assert pod_resources(pod, counts_claims=True).total.cpu_milli == 1500
+    assert pod_resources(pod, counts_claims=True).score_cpu_milli == 500
+    assert pod_resources(pod).total.cpu_milli == 500
+
+
+@pytest.mark.parametrize(
+    ("in_use", "granted", "conditions", "expected"),
+    [
+        # Containers: what is asked for and granted does not include devices, what is in use does.
+        ("1", "1", [], 2000),
+        ("3", "1", [], 3000),
+        ("1", "2", [], 3000),
+        ("1", "1", [{"type": "PodResizePending", "reason": "Infeasible"}], 2000),
+    ],
+)
+def test_devices_of_a_pod_that_is_resized_count_once_in_1_37(
+    in_use: str, granted: str, conditions: list[dict[str, str]], expected: int
+) -> None:
+    status = {
+        "conditions": conditions,
+        "containerStatuses": [
+            {"name": "c0", "resources": {"requests": {"cpu": in_use}}, "allocatedResources": {"cpu": granted}}
+        ],
+        "nodeAllocatableResourceClaimStatuses": [
+            {"resourceClaimName": "c", "mapping": [{"name": "cpu", "quantity": "1"}]}
+        ],
+    }
+    document = msgspec.to_builtins(make_pod("p").req(cpu="1").obj())
+    pod = msgspec.convert({**document, "status": status}, Pod)
+    assert pod_resources(pod, sums_resizes_apart=True, counts_claims=True).total.cpu_milli == expected
+
+
+def test_amounts_in_the_status_of_the_pod_as_a_whole_include_devices_in_1_37() -> None:
+    status = {
+        "resources": {"requests": {"cpu": "1500m"}},
+        "allocatedResources": {"cpu": "1500m"},
+        "nodeAllocatableResourceClaimStatuses": [
+            {"resourceClaimName": "c", "mapping": [{"name": "cpu", "quantity": "250m"}]}
+        ],
+    }
+    document = msgspec.to_builtins(make_pod("p").req(cpu="1").obj())
+    pod = msgspec.convert({**document, "status": status}, Pod)
+    assert pod_resources(pod, sums_resizes_apart=True, counts_claims=True).total.cpu_milli == 1500
+
+
+def test_a_container_counts_the_whole_of_the_claims_that_it_uses() -> None:
+    statuses = [mapped(containers=["c0"], cpu="1"), mapped("d", containers=["c1"], cpu="2"), OVERHEAD]
+    assert claimed_resources(statuses, "c0") == {"cpu": 1000, "memory": 110_000}
+    assert claimed_resources(statuses, "c1") == {"cpu": 2000, "memory": 110_000}
+    assert claimed_resources(statuses, "c2") == {}
+    assert claimed_resources(statuses) == {"cpu": 3000, "memory": 120_000}
+
+
+def test_a_malformed_amount_of_devices_is_refused_with_its_path() -> None:
+    with pytest.raises(DecodeError, match=r"^status\.nodeAllocatableResourceClaimStatuses: "):
+        pod_resources(with_claims(make_pod("p"), mapped(cpu="many")), counts_claims=True)

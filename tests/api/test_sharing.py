@@ -18,6 +18,7 @@ from kscheduler.api.objects import (
     ContainerStatus,
     LabelSelector,
     Node,
+    NodeAllocatableResourceClaimStatus,
     NodeCondition,
     NodeSpec,
     NodeStatus,
@@ -175,6 +176,8 @@ PODS = st.builds(
         container_statuses=st.none() | st.lists(STATUSES, max_size=2),
         resource_claim_statuses=st.none() | st.just([PodResourceClaimStatus("gpu", "a-gpu-x7")]),
         extended_resource_claim_status=st.none() | st.just(PodExtendedResourceClaimStatus(None, "a-extended")),
+        node_allocatable_resource_claim_statuses=st.none()
+        | st.just([NodeAllocatableResourceClaimStatus("a-gpu-x7", resources={"cpu": "1"})]),
     ),
 )
 
@@ -187,6 +190,7 @@ def test_whatever_came_before_a_kept_pod_asks_for_what_it_asked_for(pods: list[P
         assert kept.metadata == pod.metadata
         assert kept.spec == pod.spec
         assert pod_resources(kept) == pod_resources(pod)
+        assert pod_resources(kept, counts_claims=True) == pod_resources(pod, counts_claims=True)
         assert kept.status.start_time == pod.status.start_time
         assert kept.status.resource_claim_statuses == pod.status.resource_claim_statuses
         assert kept.status.extended_resource_claim_status == pod.status.extended_resource_claim_status

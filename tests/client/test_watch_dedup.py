@@ -136,6 +136,7 @@ NEWS: list[tuple[Resource[Any], Change]] = [
     (PODS, set_in("status", "initContainerStatuses", to=[{"name": "i", "resources": {}}])),
     (PODS, set_in("status", "resourceClaimStatuses", to=[{"name": "gpu", "resourceClaimName": "web-gpu-x7"}])),
     (PODS, set_in("status", "extendedResourceClaimStatus", to={"resourceClaimName": "web-extended"})),
+    (PODS, set_in("status", "nodeAllocatableResourceClaimStatuses", to=[{"resourceClaimName": "web-gpu-x7"}])),
     (NODES, set_in("metadata", "labels", "zone", to="b")),
     (NODES, set_in("metadata", "annotations", to={"a": "b"})),
     (NODES, set_in("metadata", "deletionTimestamp", to="2026-01-02T00:00:00Z")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from kscheduler.api.objects import ContainerPort, Pod, PodCondition, RawQuantity
+from kscheduler.api.objects import ContainerPort, NodeAllocatableResourceClaimStatus, Pod, PodCondition, RawQuantity
 from kscheduler.errors import DecodeError
 from kscheduler.snapshot.pod_info import HostPort, PodInfo, host_ports
 from kscheduler.testing import make_pod
@@ -75,3 +75,22 @@ def test_ports_of_init_containers_count_only_while_those_keep_running() -> None:
     taking = [ContainerPort(container_port=1, host_port=80), ContainerPort(container_port=2)]
     inits = [replace(container, ports=taking) for container in pod.spec.init_containers or ()]
     assert host_ports(replace(pod, spec=replace(pod.spec, init_containers=inits))) == (HostPort("TCP", 80, "0.0.0.0"),)
+
+
+def test_what_devices_take_is_seen_in_a_pod_whose_template_is_known() -> None:
+    pod = make_pod("p").req(cpu="1").obj()
+    status = [NodeAllocatableResourceClaimStatus("c", resources={"cpu": "2"})]
+    taking = replace(pod, status=replace(pod.status, node_allocatable_resource_claim_statuses=status))
+    for seen in ((pod, taking, pod), (taking, pod, taking)):
+        requested = [PodInfo(each, counts_claims=True).resources.total.cpu_milli for each in seen]
+        assert requested == [3000 if each is taking else 1000 for each in seen]
+    assert PodInfo(taking).resources.total.cpu_milli == 1000
+
+
+def test_a_pod_is_not_confirmed_as_bound_with_other_devices() -> None:
+    pod = make_pod("p").node("n").req(cpu="1").obj()
+    status = [NodeAllocatableResourceClaimStatus("c", resources={"cpu": "2"})]
+    taking = replace(pod, status=replace(pod.status, node_allocatable_resource_claim_statuses=status))
+    assert not PodInfo(pod, counts_claims=True).bound_as(taking)
+    assert not PodInfo(taking, counts_claims=True).bound_as(pod)
+    assert PodInfo(taking, counts_claims=True).bound_as(replace(taking))
