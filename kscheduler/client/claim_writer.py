@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from kscheduler.api.devices import ResourceClaim, ResourceClaimConsumerReference
-from kscheduler.api.objects import Pod, PodExtendedResourceClaimStatus
+from kscheduler.api.objects import NodeAllocatableResourceClaimStatus, Pod, PodExtendedResourceClaimStatus
 from kscheduler.client.protocol import Client, PodStatusPatch
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.reservations import Reservations
@@ -99,6 +99,11 @@ class ClaimWriter(ClaimWrites):
         metadata = pod.metadata
         self._permission.check("the claim of pod %s/%s is not written", metadata.namespace, metadata.name)
         await self._client.patch_pod_status(pod, PodStatusPatch(extended_resource_claim_status=status))
+
+    async def set_pod_node_resources(self, pod: Pod, statuses: list[NodeAllocatableResourceClaimStatus]) -> None:
+        metadata = pod.metadata
+        self._permission.check("what devices of pod %s/%s take is not written", metadata.namespace, metadata.name)
+        await self._client.patch_pod_status(pod, PodStatusPatch(node_allocatable_resource_claim_statuses=statuses))
 
     # --- work beside the scheduling cycles ---
 

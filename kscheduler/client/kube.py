@@ -268,9 +268,11 @@ class KubeClient:
         meta = pod.metadata
         path = f"/api/v1/namespaces/{_quoted(meta.namespace)}/pods/{quote(meta.name)}/status"
         body = status_patch_body(meta.uid, patch)
+        # A strategic merge would keep entries of lists that are no longer there.
+        kind = _STRATEGIC_PATCH if patch.node_allocatable_resource_claim_statuses is None else _MERGE_PATCH
         with _namesakes_conflict():
             attempt = BindTry(on_overdue=on_overdue)
-            await self._send_limited(Priority.STATUS, "PATCH", path, body, _STRATEGIC_PATCH, attempt)
+            await self._send_limited(Priority.STATUS, "PATCH", path, body, kind, attempt)
 
     async def annotate_pod(self, namespace: str, name: str, uid: str, annotations: Mapping[str, str]) -> None:
         path = f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(name)}"
@@ -610,7 +612,11 @@ def _with_query(path: str, query: dict[str, str]) -> str:
 
 
 def status_patch_body(uid: str, patch: PodStatusPatch) -> bytes:
-    """Return a strategic merge patch of a pod's status; conditions merge by type, and another uid makes it fail."""
+    """Return a patch of a pod's status, which fails for another uid.
+
+    It is a strategic merge patch, by which conditions merge by type; or a merge patch of nothing but the lists that it
+    replaces.
+    """
     status: dict[str, object] = {}
     if patch.condition is not None:
         status["conditions"] = [_condition(patch.condition)]
@@ -618,6 +624,9 @@ def status_patch_body(uid: str, patch: PodStatusPatch) -> bytes:
         status["nominatedNodeName"] = patch.nominated_node_name or None  # null removes it
     if patch.extended_resource_claim_status is not None:
         status["extendedResourceClaimStatus"] = msgspec.to_builtins(patch.extended_resource_claim_status)
+    if patch.node_allocatable_resource_claim_statuses is not None:
+        listed = msgspec.to_builtins(patch.node_allocatable_resource_claim_statuses)
+        status["nodeAllocatableResourceClaimStatuses"] = listed
     return _encode({"metadata": {"uid": uid}, "status": status})
 
 

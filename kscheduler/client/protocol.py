@@ -20,6 +20,7 @@ from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.objects import (
     Lease,
     MetricPolicyObject,
+    NodeAllocatableResourceClaimStatus,
     Pod,
     PodCondition,
     PodExtendedResourceClaimStatus,
@@ -102,11 +103,15 @@ ONE_TRY = BindTry()
 
 @dataclass(frozen=True, slots=True)
 class PodStatusPatch:
-    """A change of a pod's status. None leaves a field as it is; "" clears nominatedNodeName."""
+    """A change of a pod's status. None leaves a field as it is; "" clears nominatedNodeName.
+
+    `node_allocatable_resource_claim_statuses`, which replace those that are there, are written by themselves.
+    """
 
     condition: PodCondition | None = None
     nominated_node_name: str | None = None
     extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
+    node_allocatable_resource_claim_statuses: list[NodeAllocatableResourceClaimStatus] | None = None
 
 
 class EventSeries(msgspec.Struct, frozen=True, gc=False):

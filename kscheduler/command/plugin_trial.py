@@ -109,7 +109,7 @@ def read_cluster(options: PluginTestOptions, release: Release) -> tuple[Cache, l
         if pod.spec.node_name:
             if pod.spec.node_name not in known:
                 raise ConfigError(f'pod "{pod.key}": spec.nodeName: "{pod.spec.node_name}" is none of the nodes')
-            cache.set_pod(PodInfo(pod, release.sums_resizes_apart))
+            cache.set_pod(PodInfo(pod, release.sums_resizes_apart, release.counts_node_resources))
     return cache, list(asked.pods)
 
 

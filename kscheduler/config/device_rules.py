@@ -26,6 +26,9 @@ class DeviceRules:
     shares_without_capacity_hold_counters: bool = (
         True  # such a share of a device is enough to have charged its counters
     )
+    # Resources of the node that devices stand for. Of 1.36: devices have mappings without overhead; a claim of a pod on
+    # the node cannot be shared; only claims allocated in this cycle count, and a container must use each of them.
+    maps_node_resources_only: bool = False
     # Results and errors.
     repeats_claim_configs: bool = False  # once for each request it is for, with that list kept even if it names all
     selector_errors_name_device: bool = True  # and recommend optional chaining for a missing key
@@ -44,6 +47,7 @@ DEVICE_RULES_1_36 = DeviceRules(
     impossible_amounts_fail=False,
     rounds_to_binary_format=True,
     shares_without_capacity_hold_counters=False,
+    maps_node_resources_only=True,
     repeats_claim_configs=True,
     selector_errors_name_device=False,
 )

@@ -15,6 +15,7 @@ ALPHA: Final = "ALPHA"
 # Gates whose behaviour is implemented for both settings: --feature-gates switches them.
 _SWITCHABLE: Final = {
     "DRAListTypeAttributes",
+    "DRANodeAllocatableResources",
     "DRAWorkloadResourceClaims",
     "GenericWorkload",
     "StorageCapacityScoring",

@@ -122,6 +122,11 @@ class Release:
         return self.has("DRAWorkloadResourceClaims") and self.schedules_pod_groups
 
     @property
+    def counts_node_resources(self) -> bool:
+        """Whether cpu, memory and the like that devices stand for, or take of their node, count there."""
+        return self.has("DRANodeAllocatableResources")
+
+    @property
     def set_gates(self) -> dict[str, bool]:
         """The feature gates that are not as the release has them by default."""
         defaults = RELEASES[self.version].features

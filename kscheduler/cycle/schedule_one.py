@@ -158,8 +158,9 @@ class ScheduleOne:
             self._reject(queued, framework, found.status, started, found)
             return None
         # 3. Assume: the next decision sees the room taken, and no longer a mere nomination.
-        pod = queued.pod_info
-        self._cache.assume(pod, found.node_name)
+        pod, completing = queued.pod_info, framework.completing
+        assumed = pod if completing is None else completing.assumed(state, pod, found.node_name)
+        self._cache.assume(assumed, found.node_name)
         return self._hold(BindingCycle(queued, framework, state, found.node_name, started, framework.only_binds(pod)))
 
     def record_placed(

@@ -10,10 +10,11 @@ from collections import Counter as CounterOf
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Literal
 
-from kscheduler.api.devices import ResourceSlice
+from kscheduler.api.devices import Device, ResourceSlice
 from kscheduler.api.labels import Operator
 from kscheduler.api.objects import Node
 from kscheduler.config.releases import Release
+from kscheduler.devices.allocated import DeviceID
 from kscheduler.devices.change_log import ChangeLog
 from kscheduler.devices.device_table import DeviceTable
 from kscheduler.devices.errors import AllocationError
@@ -144,6 +145,23 @@ class SliceIndex:
             for device in parsed.devices:
                 if device.target is not None and device.target.matches(node):
                     yield device
+
+    def find_device(self, device: DeviceID, node: Node | None = None) -> Device | None:
+        """Return a device as the newest generation of its pool has it, on any node or on this one; None without one.
+
+        Raises AllocationError or DecodeError for malformed slices.
+        """
+        driver, pool, name = device
+        slices = self._pools.get((driver, pool))
+        members = [] if slices is None else slices.members
+        for parsed in sorted(members, key=lambda parsed: -parsed.generation):
+            if node is not None and not parsed.is_per_device and not parsed.target.matches(node):
+                continue
+            for found in parsed.devices:
+                if found.name == name:
+                    target = found.target
+                    return None if node is not None and target and not target.matches(node) else found.device
+        return None
 
     def _join(self, pools: tuple[Pool, ...]) -> NodePools:
         """Return one object for all nodes with the same pools.

@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from kscheduler.api.devices import ResourceClaim, ResourceClaimConsumerReference
-from kscheduler.api.objects import Pod, PodExtendedResourceClaimStatus
+from kscheduler.api.objects import NodeAllocatableResourceClaimStatus, Pod, PodExtendedResourceClaimStatus
 from kscheduler.errors import InternalError
 
 
@@ -51,6 +51,10 @@ class ClaimWrites:
     async def set_pod_claim(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
         """Write to the pod's status which claim was made for its extended resources."""
         raise InternalError(f"pod {pod.key} was to get a claim where no apiserver is")
+
+    async def set_pod_node_resources(self, pod: Pod, statuses: list[NodeAllocatableResourceClaimStatus]) -> None:
+        """Write to the pod's status what the devices of its claims take of its node; an empty list if nothing."""
+        raise InternalError(f"pod {pod.key} was to get devices where no apiserver is")
 
     # --- work beside the scheduling cycles ---
 

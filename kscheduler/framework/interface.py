@@ -323,6 +323,17 @@ class ClaimingPlugin(CompilingPlugin, Protocol):
 
 
 @runtime_checkable
+class CompletingPlugin(Plugin, Protocol):
+    """A plugin by whose decision a pod counts for more on its node than it requests."""
+
+    completes_pods: bool  # False: it never does
+
+    def assumed(self, state: CycleState, pod: PodInfo, node_name: str) -> PodInfo:
+        """Return the pod as it counts on the node found for it, before Reserve; the pod itself if as before."""
+        ...
+
+
+@runtime_checkable
 class FollowingPlugin(Plugin, Protocol):
     """A plugin that depends on something besides nodes and pods, which may change at any time except during a cycle."""
 

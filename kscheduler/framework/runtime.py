@@ -20,6 +20,7 @@ from kscheduler.framework.faults import no_pre_flight, raised, running, unsucces
 from kscheduler.framework.interface import (
     EXTENSION_POINTS,
     BindPlugin,
+    CompletingPlugin,
     DemandingFilterPlugin,
     DirectBindPlugin,
     EnqueueExtensions,
@@ -120,6 +121,9 @@ class Framework:
         self._may_only_bind = self.binds_by_default and all(plugin.name in selective for plugin in after)
         # id of a spec -> this spec, so that the id means no other, of pods in which `_selective` need not be asked.
         self._specs_that_only_bind: dict[int, PodSpec] = {}
+        self.completing: CompletingPlugin | None = next(
+            (each for each in self._reserve if isinstance(each, CompletingPlugin) and each.completes_pods), None
+        )
         self._handing_over = [plugin for plugin in at("preFilter") if isinstance(plugin, HandingOverPlugin)]
         self.pre_filters = tuple(plugin.name for plugin in at("preFilter"))
         self.filters = tuple(plugin.name for plugin in at("filter"))

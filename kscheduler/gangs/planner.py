@@ -129,7 +129,7 @@ class Planner:
         if self._asks_again:
             plan.placed.lift(members)
         for each in placed:
-            self.cache.assume(each.queued.pod_info, each.node_name)
+            self.cache.assume(_as_placed(each), each.node_name)
             plan.placed.add([each])
             rejection = self._reserve(plan, each)
             if rejection is not None:
@@ -292,8 +292,8 @@ class Planner:
         self, plan: Plan, queued: QueuedPodInfo, node_name: str, feasible: int, state: CycleState
     ) -> Rejection | None:
         """Assume a member and run Reserve. Returns why a plugin rejects it there; then it is taken back."""
-        self.cache.assume(queued.pod_info, node_name)
         placed = self._placed(plan, queued, node_name, feasible, state)
+        self.cache.assume(_as_placed(placed), node_name)
         plan.placed.add([placed])
         return self._reserve(plan, placed)
 
@@ -303,3 +303,11 @@ class Planner:
             plan.failed.append(failed)
         elif plan.fault is None:
             plan.fault = failed
+
+
+def _as_placed(placed: Placed) -> PodInfo:
+    """Return a member as it counts on the node that was chosen for it."""
+    pod, completing = placed.queued.pod_info, placed.framework.completing
+    if completing is None or placed.state is None:
+        return pod
+    return completing.assumed(placed.state, pod, placed.node_name)

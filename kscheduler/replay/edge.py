@@ -13,7 +13,12 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from kscheduler.api.devices import ResourceClaim, ResourceClaimConsumerReference
-from kscheduler.api.objects import Pod, PodCondition, PodExtendedResourceClaimStatus
+from kscheduler.api.objects import (
+    NodeAllocatableResourceClaimStatus,
+    Pod,
+    PodCondition,
+    PodExtendedResourceClaimStatus,
+)
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client.pod_status import PodStatusLane
 from kscheduler.client.protocol import Binding, Client
@@ -190,6 +195,10 @@ class EdgeClaims(ClaimWrites):
     async def set_pod_claim(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
         call = lambda: self._inner.set_pod_claim(pod, status)  # noqa: E731
         await self._edge.wait("setPodClaim", pod.metadata.uid, call, type(None))
+
+    async def set_pod_node_resources(self, pod: Pod, statuses: list[NodeAllocatableResourceClaimStatus]) -> None:
+        call = lambda: self._inner.set_pod_node_resources(pod, statuses)  # noqa: E731
+        await self._edge.wait("setPodNodeResources", pod.metadata.uid, call, type(None))
 
     def begin(self, claim: ResourceClaim, work: Coroutine[Any, Any, None]) -> None:
         self._inner.begin(claim, self._edge.task("writeClaim", claim.key, work))

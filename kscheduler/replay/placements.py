@@ -169,8 +169,8 @@ def _binding(judge: _Judge, change: Change, ours: Mapping[str, object]) -> _Boun
         return None
     if not pod.spec.node_name or pod.spec.scheduler_name not in ours:
         return None
-    apart = judge.release.sums_resizes_apart
-    return _Bound(change.at, PodInfo(before, apart), PodInfo(pod, apart))
+    apart, counts_claims = judge.release.sums_resizes_apart, judge.release.counts_node_resources
+    return _Bound(change.at, PodInfo(before, apart), PodInfo(pod, apart, counts_claims))
 
 
 def _decoded(change: Change) -> Pod:

@@ -301,6 +301,9 @@ class Cluster:
         extended = patch.extended_resource_claim_status
         if extended is not None and extended != status.extended_resource_claim_status:
             status = replace(status, extended_resource_claim_status=extended)
+        of_node = patch.node_allocatable_resource_claim_statuses
+        if of_node is not None and (of_node or None) != status.node_allocatable_resource_claim_statuses:
+            status = replace(status, node_allocatable_resource_claim_statuses=of_node or None)
         if status is not current.status:
             self._put(self._pods, replace(current, status=status))
 

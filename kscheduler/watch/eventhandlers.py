@@ -94,6 +94,7 @@ class PodEvents:
         self._durations = measurements.event_durations
         self._release = release = queue.release
         self._sums_resizes_apart = release.sums_resizes_apart
+        self._counts_claims = release.counts_node_resources
         self._pending_added = waiting_pod_label(Action.ADD, release)
         self._pending_updated = waiting_pod_label(Action.UPDATE, release)
         self._pending_deleted = waiting_pod_label(Action.DELETE, release)
@@ -172,7 +173,7 @@ class PodEvents:
     def _bound(self, pod: Pod, was_bound: Pod | None) -> None:
         """Handle a pod with a node: our own confirmed binding, another scheduler's pod, or a static pod."""
         try:
-            info = PodInfo(pod, self._sums_resizes_apart)
+            info = PodInfo(pod, self._sums_resizes_apart, self._counts_claims)
         except DecodeError as error:
             self._leave_out(pod, error)
             return

@@ -28,6 +28,9 @@ from kscheduler.api.objects import (
     Lease,
     LeaseSpec,
     MetricPolicyObject,
+    NodeAllocatableMappedResources,
+    NodeAllocatableOverheadResources,
+    NodeAllocatableResourceClaimStatus,
     ObjectMeta,
     OwnerReference,
     Pod,
@@ -504,6 +507,47 @@ def test_a_status_patch_leaves_alone_what_it_does_not_name() -> None:
         "metadata": {"uid": "u"},
         "status": {"nominatedNodeName": "n1"},
     }
+
+
+@pytest.mark.parametrize(
+    ("patch", "content_type"),
+    [
+        (PodStatusPatch(nominated_node_name="n1"), "application/strategic-merge-patch+json"),
+        (PodStatusPatch(node_allocatable_resource_claim_statuses=[]), "application/merge-patch+json"),
+    ],
+)
+async def test_lists_that_are_replaced_are_written_by_a_merge_patch(
+    client: KubeClient, server: FakeAPIServer, patch: PodStatusPatch, content_type: str
+) -> None:
+    target = Pod(metadata=ObjectMeta(name="web", namespace="default", uid="u1"))
+    await client.patch_pod_status(target, patch)
+    [sent] = server.sent("PATCH", "/status")
+    assert sent.headers["Content-Type"] == content_type
+
+
+def test_what_devices_take_is_written_as_the_api_has_it_and_an_empty_list_clears_it() -> None:
+    old = NodeAllocatableResourceClaimStatus("c", ["main"], {"cpu": "2"})
+    new = NodeAllocatableResourceClaimStatus(
+        "c",
+        mapping=[NodeAllocatableMappedResources("cpu", "2")],
+        overhead=[NodeAllocatableOverheadResources("memory", per_container="1Mi")],
+    )
+    for statuses, expected in (
+        ([old], [{"resourceClaimName": "c", "containers": ["main"], "resources": {"cpu": "2"}}]),
+        (
+            [new],
+            [
+                {
+                    "resourceClaimName": "c",
+                    "mapping": [{"name": "cpu", "quantity": "2"}],
+                    "overhead": [{"name": "memory", "perContainer": "1Mi"}],
+                }
+            ],
+        ),
+        ([], []),
+    ):
+        body = json.loads(status_patch_body("u", PodStatusPatch(node_allocatable_resource_claim_statuses=statuses)))
+        assert body == {"metadata": {"uid": "u"}, "status": {"nodeAllocatableResourceClaimStatuses": expected}}
 
 
 async def test_no_number_of_events_delays_a_binding(server: FakeAPIServer) -> None:

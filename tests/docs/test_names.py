@@ -122,7 +122,7 @@ def test_no_command_needs_a_shell_in_the_container() -> None:
 _API = """
 schedulerName nodeName nodeSelector schedulingGates managedFields anyOf allOf matchLabelKeys nominatedNodeName
 podGroupName minMember minCount minResources scheduleTimeoutSeconds preemptionPolicy resourceNames maxSkew topologyKey
-schedulingGroup
+schedulingGroup nodeAllocatableResourceMappings nodeAllocatableResources
 """
 API_FIELDS = set(_API.split())
 

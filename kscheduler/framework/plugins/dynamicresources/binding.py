@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -21,7 +21,7 @@ from kscheduler.api.devices import (
     ResourceClaim,
     ResourceClaimConsumerReference,
 )
-from kscheduler.api.objects import Pod, PodExtendedResourceClaimStatus
+from kscheduler.api.objects import NodeAllocatableResourceClaimStatus, Pod, PodExtendedResourceClaimStatus
 from kscheduler.errors import APIError, Conflict, InternalError, KSchedulerError, NotFound
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.dynamicresources import conditions, extended_resources
@@ -90,6 +90,9 @@ class ClaimBinding:
                 await self._bind_claim(cycle, position, pod, node_name)
                 if cycle.allocations[position] is not None:
                     written.append(uid)
+        found = cycle.by_node.get(node_name)
+        if found is not None and found.statuses:
+            await self._write_resources(cycle, pod, found.statuses)
         if self.awaits_conditions and conditions.has_conditions(cycle.claims):
             await self._await_conditions(cycle, pod, node_name)
         if self._keeps_in_flight:
@@ -292,6 +295,18 @@ class ClaimBinding:
         except APIError as error:
             raise NotWritten(f"update pod {pod.key} ExtendedResourceClaimStatus: {error.explanation}") from error
 
+    async def _write_resources(
+        self, cycle: PodClaims, pod: Pod, statuses: Sequence[NodeAllocatableResourceClaimStatus]
+    ) -> None:
+        """Write to the pod's status what its devices take of the node."""
+        cycle.has_written_resources = True  # also if the answer is lost
+        try:
+            await self._writes.set_pod_node_resources(pod, [*statuses])
+        except APIError as error:
+            raise NotWritten(
+                f"updating pod {pod.key} NodeAllocatableResourceClaimStatuses: {error.explanation}"
+            ) from error
+
     # --- binding conditions -----------------------------------------------------------------------------------------
 
     async def _await_conditions(self, cycle: PodClaims, pod: Pod, node_name: str) -> None:
@@ -357,6 +372,9 @@ class ClaimBinding:
                 self._devices.restore_claim(claim.metadata.namespace, claim.metadata.name)
             if claim.status.allocation is not None and is_reserved_for(claim, pod):
                 self._begin(claim, pod, lambda claim, pod: self._release(claim, pod.metadata.uid))
+        if cycle.has_written_resources:
+            cycle.has_written_resources = False
+            self._begin(cycle.claims[0], pod, lambda _, pod: self._clear_resources(pod))
         special = cycle.special
         if special is None:
             return
@@ -385,6 +403,12 @@ class ClaimBinding:
         except BaseException:
             ended()
             raise
+
+    async def _clear_resources(self, pod: Pod) -> None:
+        try:
+            await self._writes.set_pod_node_resources(pod, [])
+        except (NotFound, Conflict):
+            log.debug("pod is gone already", extra={"pod": pod.key})
 
     def begin_release(self, claim: ResourceClaim, consumer_uid: str) -> None:
         """Begin to take a PodGroup out of those that the claim is reserved for."""

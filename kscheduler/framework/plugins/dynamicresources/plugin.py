@@ -17,7 +17,12 @@ from msgspec.structs import replace
 from kscheduler._fast import FEASIBLE, Scores, Verdicts, clear_raw, normalize, reject_marked, set_raws
 from kscheduler.api.devices import FINALIZER, AllocationResult, ResourceClaim
 from kscheduler.api.labels import NodeTerm, compile_node_selector_term
-from kscheduler.api.objects import ContainerExtendedResourceRequest, NodeSelector, Pod
+from kscheduler.api.objects import (
+    ContainerExtendedResourceRequest,
+    NodeAllocatableResourceClaimStatus,
+    NodeSelector,
+    Pod,
+)
 from kscheduler.cel.selectors import selectors_for
 from kscheduler.devices.allocator import AllocationError, Allocator, PoolError, SearchStopped
 from kscheduler.devices.selection import Selectors
@@ -49,6 +54,7 @@ from kscheduler.framework.plugins.dynamicresources.counting import (
     reject_short,
 )
 from kscheduler.framework.plugins.dynamicresources.deallocation import Deallocation
+from kscheduler.framework.plugins.dynamicresources.node_resources import NodeResources
 from kscheduler.framework.plugins.dynamicresources.scoring import MAX_ALTERNATIVES, score_of
 from kscheduler.framework.plugins.dynamicresources.state import NodeAllocation, PodClaims
 from kscheduler.framework.status import SKIP, Code, Status, error_status, unresolvable, unschedulable
@@ -97,6 +103,8 @@ class DynamicResources:
         self._release = handle.release
         self._releases_by_pod = handle.release.pods_release_group_claims and handle.devices.accepts_groups
         self._nothing_to_deallocate = _unschedulable(handle.release.no_claims_reason)
+        self._node_resources = NodeResources(handle) if handle.release.counts_node_resources else None
+        self.completes_pods = self._node_resources is not None
         self._binding = ClaimBinding(handle, profile, timeouts)
         self._deallocation = Deallocation(handle.devices, self._binding, handle.rng)
         self._hints = hints.ClaimHints(handle.devices)
@@ -241,6 +249,12 @@ class DynamicResources:
                 return None
         # 2. Can allocated claims be used here?
         unavailable = [position for position in range(len(cycle.claims)) if self._is_unavailable(cycle, position, node)]
+        if self._node_resources is not None:
+            for position in range(len(cycle.claims)):
+                if not self._is_elsewhere(cycle, position, node):
+                    refused = self._node_resources.refuse_sharing(cycle, position, pod.pod, node)
+                    if refused is not None:
+                        return refused
         # 3. Can the others be allocated?
         if self._heeds_operations and cycle.shared and not skips_operations(node.node):
             for position, shared in cycle.shared.items():
@@ -253,11 +267,18 @@ class DynamicResources:
             if isinstance(allocated, Status):
                 return allocated
             results = allocated
+        # 4. Does the pod fit with what the devices take of the node?
+        statuses: Sequence[NodeAllocatableResourceClaimStatus] = ()
+        if self._node_resources is not None:
+            taken = self._node_resources.check(cycle, pod, node, cycle.with_shared(results))
+            if isinstance(taken, Status):
+                return taken
+            statuses = taken
         if unavailable:
             cycle.unavailable.update(unavailable)
             return NOT_AVAILABLE
-        if cycle.allocator is not None:
-            cycle.by_node[node.name] = NodeAllocation(cycle.with_shared(results), special, mappings)
+        if cycle.allocator is not None or statuses:
+            cycle.by_node[node.name] = NodeAllocation(cycle.with_shared(results), special, mappings, statuses)
         return None
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
@@ -283,6 +304,8 @@ class DynamicResources:
         self, cycle: PodClaims, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int
     ) -> list[int]:
         """Reject the rows (nodes) with too few free devices. Returns the feasible ones that `filter` has to judge."""
+        if self._node_resources is not None:
+            return verdicts.feasible_rows()  # what devices take depends on which ones a pod gets
         if cycle.allocator is None:
             return self._keep_available(cycle, table, verdicts, code)
         unallocated = [claim for _, claim in cycle.unallocated()]
@@ -388,11 +411,16 @@ class DynamicResources:
             _note_judged(outcomes, rows, judgement, verdicts)
         return judgement.rows
 
-    def _is_unavailable(self, cycle: PodClaims, position: int, node: NodeInfo) -> bool:
+    def _is_elsewhere(self, cycle: PodClaims, position: int, node: NodeInfo) -> bool:
+        """Return whether a claim has an allocation that cannot be used on this node."""
         terms, claim = cycle.nodes[position], cycle.claims[position]
         if terms is not None and not any(term.matches(node.labels, node.name) for term in terms):
             return True
-        if self._heeds_operations and _skips_operations(claim.status.allocation) and not skips_operations(node.node):
+        return self._heeds_operations and _skips_operations(claim.status.allocation) and not skips_operations(node.node)
+
+    def _is_unavailable(self, cycle: PodClaims, position: int, node: NodeInfo) -> bool:
+        claim = cycle.claims[position]
+        if self._is_elsewhere(cycle, position, node):
             return True
         if claim.status.allocation is None or not self._binding.awaits_conditions:
             return False
@@ -615,6 +643,13 @@ class DynamicResources:
             return error_status(text, error)
         return None
 
+    def assumed(self, state: CycleState, pod: PodInfo, node_name: str) -> PodInfo:
+        cycle = state.get(_CLAIMS, PodClaims)
+        found = None if cycle is None else cycle.by_node.get(node_name)
+        if self._node_resources is None or found is None or not found.statuses:
+            return pod
+        return self._node_resources.on_node(pod, found.statuses)
+
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
         cycle = state.get(_CLAIMS, PodClaims)
         if cycle is not None:
@@ -644,6 +679,8 @@ class DynamicResources:
         differently by node; and if some may be those of the pod's group.
         """
         self._prepared = None
+        if self._node_resources is not None:
+            return None
         if self._devices.accepts_groups and group_name(pod.pod) is not None:
             return None
         extended = self._extended_resources(pod) if pod.resources.total.scalars else None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kscheduler.api.devices import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
 from kscheduler.api.labels import NodeTerm
-from kscheduler.api.objects import ContainerExtendedResourceRequest
+from kscheduler.api.objects import ContainerExtendedResourceRequest, NodeAllocatableResourceClaimStatus
 from kscheduler.devices.allocator import Allocator
 from kscheduler.devices.integer_plan import ClaimsPlan
 from kscheduler.framework.status import Status
@@ -20,6 +21,8 @@ class NodeAllocation:
     results: list[AllocationResult]
     special: ResourceClaim | None  # the claim for extended resources, as it is for this node
     mappings: list[ContainerExtendedResourceRequest]
+    # What devices of claims take of the node's own resources, if that counts.
+    statuses: Sequence[NodeAllocatableResourceClaimStatus] = ()
 
 
 @dataclass(slots=True)
@@ -53,6 +56,9 @@ class PodClaims:
     plan: ClaimsPlan | None = None  # how to allocate without a general search, if all claims are without an allocation,
     plan_special: ResourceClaim | None = None  # and the special one is this
     outcomes: RowOutcomes | None = None  # what is known of all rows, if it is kept for claims that ask for the same
+    # Positions of allocated claims that stand for resources of their node; None until they are looked for.
+    stands_for_resources: frozenset[int] | None = None
+    has_written_resources: bool = False  # may the pod's status say by now what its devices take of the node?
     rejections: list[Status] = field(default_factory=list)  # why Filter rejected nodes, by reason number (detail)
 
     @property

@@ -22,6 +22,7 @@ from kscheduler.api.devices import (
     ResourceClaimStatus,
 )
 from kscheduler.api.objects import (
+    NodeAllocatableResourceClaimStatus,
     NodeSelector,
     NodeSelectorTerm,
     OwnerReference,
@@ -58,6 +59,7 @@ class FakeWrites(ClaimWrites):
         self.requests: list[tuple[str, str]] = []  # (verb, key of the claim)
         self.refusals: dict[str, list[APIError | None]] = {}
         self.pod_claims: dict[str, PodExtendedResourceClaimStatus] = {}
+        self.node_resources: dict[str, list[NodeAllocatableResourceClaimStatus]] = {}
         self.events: list[tuple[str, str]] = []
         self.reports: list[tuple[str, ...]] = []
         self.background: list[Coroutine[Any, Any, None]] = []
@@ -119,6 +121,10 @@ class FakeWrites(ClaimWrites):
     async def set_pod_claim(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
         self._ask("set pod claim", pod.key)
         self.pod_claims[pod.key] = status
+
+    async def set_pod_node_resources(self, pod: Pod, statuses: list[NodeAllocatableResourceClaimStatus]) -> None:
+        self._ask("set node resources", pod.key)
+        self.node_resources[pod.key] = statuses
 
     def begin(self, claim: ResourceClaim, work: Coroutine[Any, Any, None]) -> None:
         self.background.append(work)
