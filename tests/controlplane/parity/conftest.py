@@ -35,8 +35,10 @@ def release(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def cluster(release: str) -> Iterator[Cluster]:
     """A control plane that keeps volumes, replicas, budgets and claims, looked at by mirrors. No scheduler yet."""
-    # In 1.36 nothing serves rules that taint devices by default. A scheduler asks for them only if its gate is on.
-    served = ("--feature-gates=DRADeviceTaintRules=true", "--runtime-config=resource.k8s.io/v1beta2=true")
+    # In 1.36 nothing serves rules that taint devices by default. A scheduler asks for them only if its gate is on, and
+    # counts what devices take of their node only with the gate of that.
+    gates = "--feature-gates=DRADeviceTaintRules=true,DRANodeAllocatableResources=true"
+    served = (gates, "--runtime-config=resource.k8s.io/v1beta2=true")
     with ControlPlane(ApiserverOptions(extra_flags=served), ensure(release=release)) as control_plane:
         ControllerManager(control_plane, [*VOLUME_CONTROLLERS, *POD_CONTROLLERS, *CLAIM_CONTROLLERS])
         with Provisioner(control_plane.credentials), Cluster(control_plane) as looked_at:

@@ -75,6 +75,7 @@ class Outcome:
     claims: dict[str, Any]  # claim -> phase, volume, selected node
     devices: dict[str, Any]  # claim for devices -> those it has, where they can be used, and by whom they are
     backed: dict[str, Any]  # pod whose extended resources devices back -> which requests of a claim they became
+    node_resources: dict[str, Any]  # pod whose devices take cpu and the like of its node -> how much, by claim
     given_up: dict[str, Any]  # waits in vain
     wrong: dict[str, Any]  # what the judge found
 
@@ -112,6 +113,7 @@ def collect(stage: Stage, placements: Placements, what_counts: Callable[[str, in
         claims={key: _claim(stage, each, bindings) for key, each in stage.claims().items()},
         devices={_claim_name(key, each): _devices(stage, each) for key, each in stage.resource_claims().items()},
         backed={key: made for key, pod in pods.items() if (made := _mappings(pod))},
+        node_resources={key: taken for key, pod in pods.items() if (taken := _node_resources(pod))},
         given_up=dict.fromkeys(stage.given_up, "so"),
         wrong=dict.fromkeys(stage.wrong, "so"),
     )
@@ -219,6 +221,16 @@ def _reported(found: Object) -> str:
 def _mappings(pod: Object) -> Any:
     """How the pod's status maps extended resources to requests of its claim, whose name is generated."""
     return pod.get("status", {}).get("extendedResourceClaimStatus", {}).get("requestMappings")
+
+
+def _node_resources(pod: Object) -> list[Object]:
+    """What the pod's status says that its devices take of its node; claims made for it by their names in its spec."""
+    status = pod.get("status", {})
+    made = {each.get("resourceClaimName"): each["name"] for each in status.get("resourceClaimStatuses", ())}
+    return [
+        {**each, "resourceClaimName": made.get(each["resourceClaimName"], each["resourceClaimName"])}
+        for each in status.get("nodeAllocatableResourceClaimStatuses", ())
+    ]
 
 
 def _label(nodes: Nodes, node: str, key: str) -> str:

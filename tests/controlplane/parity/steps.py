@@ -10,7 +10,7 @@ nothing happened.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kscheduler.testing.controlplane import workload
@@ -33,6 +33,7 @@ def node(
     taints: list[Object] | None = None,
     images: Mapping[str, int] | None = None,  # name -> bytes
     unschedulable: bool = False,
+    declares: Sequence[str] = (),  # features of its kubelet
     **capacity: str,  # over cpu 4, memory 32Gi, pods 110; gpu and fpga stand for example.com/gpu and so on
 ) -> Step:
     """A node appears."""
@@ -45,6 +46,8 @@ def node(
     )
     if unschedulable:
         made["spec"]["unschedulable"] = True
+    if declares:
+        made["status"]["declaredFeatures"] = sorted(declares)
     made["status"]["images"] = [{"names": [image], "sizeBytes": size} for image, size in (images or {}).items()]
     return lambda stage: stage.create_node(copy.deepcopy(made))
 

@@ -11,6 +11,7 @@ from kscheduler.framework.plugins.registry import IN_TREE
 from tests.controlplane.parity import (
     devices,
     disrupting,
+    node_resources,
     nominating,
     placing,
     pools,
@@ -39,6 +40,7 @@ SCENARIOS = (
     *devices.DEVICES,
     *pools.POOLS,
     *preparing.PREPARING,
+    *node_resources.NODE_RESOURCES,
 )
 
 
