@@ -42,6 +42,7 @@ class APIError(KSchedulerError):
         reason: str = "",
         retry_after_s: float | None = None,
         explanation: str = "",
+        cause: str = "",
     ) -> None:
         super().__init__(message)
         self.status = status  # HTTP status; 0 when no answer came
@@ -49,6 +50,7 @@ class APIError(KSchedulerError):
         self.retry_after_s = retry_after_s
         # The message of the apiserver's answer alone, which is what kube-scheduler reports; ours names the request.
         self.explanation = explanation or message
+        self.cause = cause or self.explanation  # what went wrong, whatever the request was
 
     @property
     def is_transient(self) -> bool:

@@ -22,6 +22,7 @@ from kscheduler.client.claim_writer import ClaimWriter
 from kscheduler.client.concurrency import run_together, within
 from kscheduler.client.informer import Handler
 from kscheduler.client.kinds import Resource
+from kscheduler.client.outages import Outages
 from kscheduler.client.pod_status import PodStatusLane
 from kscheduler.client.protocol import Client
 from kscheduler.client.quota_statuses import QuotaStatuses
@@ -141,6 +142,7 @@ class Options:
     recover_events: bool = False  # write the Scheduled Events that a killed predecessor left unwritten
     guests: GuestPlugins | None = None  # the wasm plugins that the configuration names; None: it may name none
     pauses: RetryPauses | None = None  # ended by every success of the client; None: by those of the informers only
+    outages: Outages | None = None  # what hinders the client's informers; None: those of the scheduler's watches only
     prove_silent_watches: bool = False  # test whether watches without events still work
 
 
@@ -615,6 +617,7 @@ class Scheduler:
             stopwatch=stopwatch,
             measurements=self.measurements,
             pauses=options.pauses,
+            outages=options.outages,
             prove_silent=options.prove_silent_watches,
             bound_since=None if self.live_metrics is None else self._bound_since,
         )

@@ -80,6 +80,7 @@ class Credentials:
         self.fresh_until = clock.now() + REFRESH_PERIOD_S if reload else float("inf")
         self._header_before = ""  # requests that carried it may still be answered
         self._reloading: asyncio.Future[None] | None = None
+        self._complaints: set[str] = set()  # what was logged since they could be read last: each request finds it out
 
     def reach(self, server: SecretURL) -> None:
         """Use this apiserver. User info in its URL takes precedence over all other credentials, as in Go's client."""
@@ -102,7 +103,7 @@ class Credentials:
             try:
                 await self._refresh_once(force=False)
             except (ConfigError, Unreachable) as error:
-                log.warning("credentials could not be read again", extra={"error": hide_urls(str(error))})
+                self._complain(logging.WARNING, "credentials could not be read again", error)
                 self.fresh_until = self._clock.now() + REFRESH_PERIOD_S / 6
         return self.header
 
@@ -114,8 +115,15 @@ class Credentials:
             try:
                 await self._refresh_once(force=True)
             except (ConfigError, Unreachable) as error:
-                log.error("credentials were refused and cannot be read again", extra={"error": hide_urls(str(error))})
+                self._complain(logging.ERROR, "credentials were refused and cannot be read again", error)
         return self.header != header
+
+    def _complain(self, level: int, sentence: str, error: Exception) -> None:
+        """Log why the credentials cannot be read, unless that was logged since they could be."""
+        text = hide_urls(str(error))
+        complaint = f"{sentence}: {text}"
+        log.log(logging.DEBUG if complaint in self._complaints else level, sentence, extra={"error": text})
+        self._complaints.add(complaint)
 
     async def _refresh_once(self, *, force: bool) -> None:
         """Read the header again; requests that find it stale at the same time share one refresh."""
@@ -138,6 +146,9 @@ class Credentials:
         if header != self.header:
             self._header_before, self.header = self.header, header
         self.fresh_until = self._clock.now() + REFRESH_PERIOD_S
+        if self._complaints:
+            self._complaints.clear()
+            log.info("credentials could be read again")
 
 
 async def load_credentials(

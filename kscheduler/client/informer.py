@@ -26,10 +26,11 @@ from kscheduler.api.decode import UNNAMED
 from kscheduler.api.objects import NamespacedObject, ObjectMeta
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.kinds import Resource
+from kscheduler.client.outages import Outages
 from kscheduler.client.protocol import Client, EventType, Page, PushesWatches, WatchEvent
 from kscheduler.client.retry_pauses import Backoff, RetryPauses
 from kscheduler.clock import Clock
-from kscheduler.errors import APIError, DecodeError, Forbidden, Gone, NotFound, Unreachable
+from kscheduler.errors import APIError, DecodeError, Forbidden, Gone, NotFound, TooManyRequests, Unreachable
 from kscheduler.observability.instruments import Counter
 from kscheduler.observability.measurements import Measurements
 
@@ -125,6 +126,7 @@ class Informer(Generic[T]):
         may_be_unknown: bool = False,
         measurements: Measurements | None = None,
         pauses: RetryPauses | None = None,
+        outages: Outages | None = None,
         silence_s: float = float("inf"),
         longest_proof_s: float = PROOF_S,
         store: dict[str, T] | None = None,
@@ -133,10 +135,10 @@ class Informer(Generic[T]):
 
         `keep` may return a smaller object to store and hand on, or None to ignore the object as if it did not exist. If
         it raises DecodeError, the version read last stays in the store. `may_be_unknown`: an apiserver that does not
-        know the kind counts as one without objects of it. `pauses` is shared by all users of an apiserver. After
-        `silence_s` seconds without an event the watch is opened again for as long, to check that it works; for twice as
-        long each time that nothing has changed, up to `longest_proof_s`. `store` is an empty dict to fill, for others
-        that read it as well.
+        know the kind counts as one without objects of it. `pauses` is shared by all users of an apiserver, `outages` by
+        its informers. After `silence_s` seconds without an event the watch is opened again for as long, to check that
+        it works; for twice as long each time that nothing has changed, up to `longest_proof_s`. `store` is an empty
+        dict to fill, for others that read it as well.
         """
         self.resource = resource
         # key ("namespace/name", or "name") -> the version the handler knows
@@ -165,6 +167,7 @@ class Informer(Generic[T]):
             for kind in EventType
         }
         self._pauses = pauses or RetryPauses(random.Random(0))
+        self._outages = outages or Outages(clock)
         self._silence_s = silence_s
         self._first_proof_s = self._proof_s = max(PROOF_S, silence_s)  # how long the next watch that is to show lasts
         self._longest_proof_s = max(longest_proof_s, self._first_proof_s)
@@ -361,7 +364,8 @@ class Informer(Generic[T]):
                 self._is_late = True
                 return
             self._is_late = False
-            raise Unreachable(f"watch of {self.resource.plural}: neither an event nor its end came in {limit_s:g} s")
+            missing = "neither an event nor its end came"
+            raise Unreachable(f"watch of {self.resource.plural}: {missing} in {limit_s:g} s", cause=missing)
         self._is_quiet = True
 
     async def _read(self, timeout_s: float) -> None:
@@ -508,14 +512,23 @@ class Informer(Generic[T]):
 
     def _worked(self) -> None:
         if self._backoff.failures:
-            log.info(
+            is_said_by_last = self._outages.hinders(self) and self._outages.kinds > 1
+            log.log(
+                logging.DEBUG if is_said_by_last else logging.INFO,
                 "list and watch work again",
                 extra={"resource": self.resource.plural, "failures": self._backoff.failures},
             )
+            self._leave_outage()
         self._backoff.reset()
         self._relists.reset()
         self.last_error = None
         self._pauses.succeeded()
+
+    def _leave_outage(self) -> None:
+        """Take part in an outage no longer; if it hindered several kinds and this was the last one, log its end."""
+        over = self._outages.leave(self)
+        if over is not None and over.kinds > 1:
+            log.info("list and watch work again", extra={"kinds": over.kinds, "seconds": round(over.seconds, 3)})
 
     def _relist_delay_s(self) -> float:
         """Return the pause in seconds before the next list.
@@ -529,11 +542,17 @@ class Informer(Generic[T]):
     async def _failed(self, error: APIError, *, after_s: float | None = None) -> None:
         """Log the first of several failures in a row and each new kind of failure, then wait before the next try.
 
-        `after_s` is a delay in seconds that replaces the backoff.
+        What hinders all kinds alike is logged by the first of them. `after_s` is a delay in seconds that replaces the
+        backoff.
         """
         last, self.last_error = self.last_error, error
         is_unknown = error.status == 401  # we are, to the apiserver: no right is missing
-        is_new = type(error) is not type(last) or is_unknown != (last is not None and last.status == 401)
+        cause = _common_cause(error)
+        if cause:
+            is_new = self._outages.is_news(self, self.resource.plural, cause)
+        else:
+            is_new = type(error) is not type(last) or bool(last is not None and _common_cause(last))
+            self._leave_outage()
         delay_s = self._backoff.next_s(error.retry_after_s)
         if after_s is not None:
             delay_s = after_s
@@ -571,6 +590,14 @@ class Informer(Generic[T]):
 
 # Another request's success says nothing about these; what follows the last two is a whole list.
 _ABOUT_THIS_KIND = (Forbidden, NotFound, Gone, VersionWentBack)
+
+
+def _common_cause(error: APIError) -> str:
+    """Return what went wrong, if requests about any other kind would fail for the same cause; "" if not."""
+    if error.status == 401:
+        return "401"
+    is_common = isinstance(error, Unreachable | TooManyRequests) or error.status >= 500
+    return error.cause if is_common else ""
 
 
 # Before Python 3.12, each look at a member of an Enum by its class costs several times as much as one at a global name.

@@ -453,8 +453,9 @@ class Transport:
 
     def _unreachable(self, verb: str, path: str, error: BaseException) -> Unreachable:
         """Return an Unreachable. Raise it from None: `error` may hold secrets, which a traceback would show."""
-        cause = "timed out" if isinstance(error, asyncio.TimeoutError) else str(error) or type(error).__name__
-        return Unreachable(f"apiserver {self._endpoint.host}: {verb} {path.partition('?')[0]}: {self.hide_in(cause)}")
+        text = "timed out" if isinstance(error, asyncio.TimeoutError) else str(error) or type(error).__name__
+        cause = self.hide_in(text)
+        return Unreachable(f"apiserver {self._endpoint.host}: {verb} {path.partition('?')[0]}: {cause}", cause=cause)
 
 
 class Sent(Exchange, kw_only=True):

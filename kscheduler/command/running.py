@@ -25,6 +25,7 @@ from kscheduler.client.fault_log import report_fault
 from kscheduler.client.gone_holder import GoneHolder
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.leaderelection import ElectionConfig, LeaderElector
+from kscheduler.client.outages import Outages
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.clock import Clock
 from kscheduler.command.emulation import Choice, Emulation, Emulations, choose, releases_of, warn_if_newer
@@ -159,7 +160,7 @@ async def serve(
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
     metrics = Metrics()
     metrics.limit(options.metric_limits.disabled, options.metric_limits.allowed)
-    pauses = RetryPauses(random.Random(identity))
+    pauses, outages = RetryPauses(random.Random(identity)), Outages(clock)
     connection = found.first.config.client_connection
     observer = RestClientMeasurements(metrics)
     client = await KubeClient.connect(
@@ -201,7 +202,7 @@ async def serve(
             rng=rng,
             metrics=metrics,
             stopwatch=time.perf_counter,
-            options=scheduler_options(options, election, identity, guests, pauses),
+            options=scheduler_options(options, election, identity, guests, pauses, outages),
         )
         # 3. What is served, and the leader election.
         health = Health()
@@ -214,7 +215,8 @@ async def serve(
             found: list[Endpoint] = []
             if options.secure_port:
                 watched = scheduler, lambda: leadership_of(elector, identity)
-                found += build_server(config, options, reviewers, clock, metrics, health, explainer, watched)
+                shared = outages if reviewers.authentication is client else None
+                found += build_server(config, options, reviewers, clock, metrics, health, explainer, watched, shared)
             if routing is not None:
                 found.append(build_webhook(routing, scheduler, metrics))
             return Endpoints(found)
@@ -276,6 +278,7 @@ def scheduler_options(
     identity: str,
     guests: GuestPlugins | None,
     pauses: RetryPauses,
+    outages: Outages,
 ) -> Options:
     """Return what flags, rather than the configuration, say of the scheduler."""
     return Options(
@@ -289,6 +292,7 @@ def scheduler_options(
         explain=options.explain,
         guests=guests,
         pauses=pauses,
+        outages=outages,
         prove_silent_watches=True,
     )
 

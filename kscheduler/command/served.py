@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kscheduler.client.kube import KubeClient
+from kscheduler.client.outages import Outages
 from kscheduler.client.request_observer import RequestObserver
 from kscheduler.clock import Clock
 from kscheduler.command.flags.record import RECORD_PATH
@@ -82,9 +83,11 @@ def build_server(
     health: Health,
     explainer: Explainer | None,
     watched: tuple[Scheduler, Callable[[], Leadership]],
+    outages: Outages | None = None,
 ) -> list[Endpoint]:
     """Build the HTTPS server and what it verifies client certificates with, in the order in which to start them.
 
+    `outages`: those of the client that reads the authorities, if others share it.
     Their libraries are imported here, after the first lists were requested. Raises ConfigError for files and flags that
     cannot be used.
     """
@@ -106,7 +109,7 @@ def build_server(
     listen = Listen(options.bind_address, options.secure_port, context)
     # 2. Who may read it.
     name_authorities = context.name_authorities if thread is None else thread.hand_over(context.name_authorities)
-    trust, authenticator, authorizer = who_may_read(options, reviewers, clock, name_authorities)
+    trust, authenticator, authorizer = who_may_read(options, reviewers, clock, outages, name_authorities)
 
     # 3. The server, with what it serves.
     def configz() -> dict[str, Any]:
@@ -154,10 +157,12 @@ def who_may_read(
     options: RunOptions,
     reviewers: Reviewers,
     clock: Clock,
+    outages: Outages | None,
     name_authorities: Callable[[Sequence[Certificate]], None],
 ) -> tuple[EndpointTrust, DelegatedAuthenticator, DelegatedAuthorizer]:
     """Build what client certificates are verified with, what finds out who asks, and what they may read.
 
+    `outages`: those of the client that reads the authorities, if others share it.
     `name_authorities` is called with the authorities of client certificates each time they change.
     """
     from kscheduler.serving.authentication import DelegatedAuthenticator
@@ -169,6 +174,7 @@ def who_may_read(
         reviewers.authentication,
         clock,
         random.Random(options.seed),
+        outages=outages,
         on_change=name_authorities,
     )
     authenticator = DelegatedAuthenticator(

@@ -18,6 +18,7 @@ from kscheduler.api.objects import APIObject
 from kscheduler.client.concurrency import cancel_and_wait, run_together, wait_event
 from kscheduler.client.informer import Informer
 from kscheduler.client.kinds import PODS, UNFINISHED_PODS
+from kscheduler.client.outages import Outages
 from kscheduler.client.protocol import Client
 from kscheduler.clock import Clock
 from kscheduler.config.releases import DEFAULT_RELEASE, Release
@@ -51,6 +52,7 @@ class Recorder:
     def __init__(self, client: Client, clock: Clock, rng: random.Random, options: RecorderOptions) -> None:
         self._clock = clock
         self._options = options
+        outages = Outages(clock)
         self._informers = [
             Informer(
                 client,
@@ -60,6 +62,7 @@ class Recorder:
                 rng=rng,
                 field_selector=UNFINISHED_PODS if kind is PODS else "",
                 may_be_unknown=may_be_unknown(kind),
+                outages=outages,
             )
             for kind in recorded_kinds(options.release or DEFAULT_RELEASE)
         ]

@@ -19,6 +19,7 @@ from kscheduler.api.objects import ConfigMap
 from kscheduler.client.concurrency import cancel_and_wait, within
 from kscheduler.client.informer import Informer
 from kscheduler.client.kinds import CONFIG_MAPS
+from kscheduler.client.outages import Outages
 from kscheduler.client.protocol import Client
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, ConfigError, DecodeError, Forbidden
@@ -50,17 +51,20 @@ class EndpointTrust:
         clock: Clock,
         rng: random.Random,
         *,
+        outages: Outages | None = None,
         on_change: Callable[[Sequence[x509.Certificate]], None] = lambda certificates: None,
     ) -> None:
         """Read the files. Raises ConfigError for a file that cannot be used.
 
-        `client` reads the ConfigMap; `on_change` is called with all authorities each time they change.
+        `client` reads the ConfigMap, and its informers share `outages`. `on_change` is called with all authorities each
+        time they change.
         """
         given = options.request_header
         self._options = options
         self._client = client
         self._clock = clock
         self._rng = rng
+        self._outages = outages
         self._on_change = on_change
         self._bundles: dict[str, Authorities] = {}  # key of the ConfigMap -> the authorities in force
         self._texts: dict[str, bytes] = {}  # key of the ConfigMap -> the same authorities as PEM
@@ -184,6 +188,7 @@ class EndpointTrust:
             clock=self._clock,
             rng=self._rng,
             field_selector=f"metadata.name={NAME}",
+            outages=self._outages,
         ).run()
 
     def on_add(self, obj: ConfigMap) -> None:

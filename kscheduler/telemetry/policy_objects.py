@@ -13,6 +13,7 @@ from typing import Any
 from kscheduler.client.concurrency import run_together, wait_event
 from kscheduler.client.informer import Informer, KeepNewest
 from kscheduler.client.kinds import METRIC_POLICIES, TAS_POLICIES, Resource
+from kscheduler.client.outages import Outages
 from kscheduler.client.protocol import Client
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.clock import Clock
@@ -48,8 +49,10 @@ class PolicyObjects:
         if self.book.follows_tas_policies:
             wanted.append(TAS_POLICIES)
         keep: KeepNewest[Any] = KeepNewest(self.book.put, self.book.remove)
+        outages = Outages(clock)
         self.informers: tuple[Informer[Any], ...] = tuple(
-            Informer(client, resource, keep, clock=clock, rng=rng, may_be_unknown=True) for resource in wanted
+            Informer(client, resource, keep, clock=clock, rng=rng, may_be_unknown=True, outages=outages)
+            for resource in wanted
         )
         self._listed = asyncio.Event()  # set once all kinds are listed, or FIRST_LISTS_S have passed
         if self.informers:

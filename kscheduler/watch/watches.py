@@ -30,6 +30,7 @@ from kscheduler.client.kinds import (
     UNFINISHED_PODS,
     Resource,
 )
+from kscheduler.client.outages import Outages
 from kscheduler.client.protocol import Client
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.client.written_claims import WrittenClaims
@@ -110,16 +111,18 @@ class Watches:
         stopwatch: Callable[[], float],
         measurements: Measurements,
         pauses: RetryPauses | None = None,
+        outages: Outages | None = None,
         prove_silent: bool = False,
         bound_since: Callable[[], str] | None = None,
     ) -> None:
         """Build the informers without starting them.
 
-        `pauses`: retry pauses, shared by all clients of the apiserver. `prove_silent`: test whether watches without
-        events still work. `bound_since`: see `PodSharing`.
+        `pauses`: retry pauses, shared by all clients of the apiserver; `outages` by its informers. `prove_silent`: test
+        whether watches without events still work. `bound_since`: see `PodSharing`.
         """
         self._bound_since = bound_since
         self._pauses = pauses or RetryPauses(random.Random(0))
+        self._outages = outages or Outages(clock)
         self._prove_silent = prove_silent
         self._client = client
         self._listeners = listeners
@@ -162,6 +165,7 @@ class Watches:
             may_be_unknown=may_be_unknown,
             measurements=self._measure,
             pauses=self._pauses,
+            outages=self._outages,
             silence_s=self._silence_s(resource),
             longest_proof_s=PROOF_S if _has_room(resource) else LONGEST_PROOF_S,
             store=store,

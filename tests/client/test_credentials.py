@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import logging
 import os
 import stat
 import subprocess
@@ -339,3 +340,21 @@ def test_json_is_yaml(write: Write) -> None:
     """kubectl accepts a kubeconfig in JSON."""
     credentials = asyncio.run(from_kubeconfig(CLOCK, write(json.dumps(kubeconfig()))))
     assert credentials.header == "Bearer secret"
+
+
+async def test_a_token_file_that_cannot_be_read_is_said_once_and_when_it_can_be_again(
+    write: Write, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    token = tmp_path / "token"
+    token.write_text("one")
+    credentials = await from_kubeconfig(CLOCK, write(kubeconfig(user={"tokenFile": str(token)})))
+    token.write_text("no\ntoken")
+    for _ in range(3):
+        assert not await credentials.refused("Bearer one")
+    token.write_text("two")
+    assert await credentials.refused("Bearer one")
+    assert [record.getMessage() for record in caplog.records] == [
+        "credentials were refused and cannot be read again",
+        "credentials could be read again",
+    ]

@@ -28,6 +28,7 @@ from kscheduler.client.kinds import (
     UNFINISHED_PODS,
     Resource,
 )
+from kscheduler.client.outages import Outages
 from kscheduler.client.protocol import EventType, Page, WatchEvent
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.errors import APIError, DecodeError, Forbidden, Gone, Unreachable
@@ -40,6 +41,8 @@ from tests.support.clocks import ManualClock
 from tests.support.recorder import Recorder
 
 T = TypeVar("T")
+
+MANY_KINDS: tuple[Resource[Any], ...] = (PODS, NODES, *GROUPS, *STORAGE)
 
 
 class World:
@@ -308,8 +311,9 @@ def test_what_was_missed_while_cut_off_is_found(caplog: pytest.LogCaptureFixture
 
     caplog.set_level(logging.INFO, logger="kscheduler.client.informer")
     simulate(scenario)
-    warnings = [r.message for r in caplog.records if r.levelno == logging.WARNING]
-    assert warnings == ["list or watch failed"]  # once, however often it was tried
+    warnings = [r for r in caplog.records if r.levelno == logging.WARNING]
+    assert {r.message for r in warnings} == {"list or watch failed"}
+    assert len({vars(r)["error"] for r in warnings}) == len(warnings) == 2  # each cause once, however often met
     assert "list and watch work again" in caplog.text
 
 
@@ -688,6 +692,75 @@ def test_credentials_that_are_not_accepted_are_no_missing_right(caplog: pytest.L
         "credentials are not accepted",
     ]
     assert errors[1].__dict__["needs"].startswith("a token or certificate")
+
+
+def said_of_many_kinds(
+    scenario: Callable[[Cluster, ClusterClient], Awaitable[None]], caplog: pytest.LogCaptureFixture
+) -> list[logging.LogRecord]:
+    """Run informers of many kinds beside the scenario, and return what they logged except for their lists."""
+
+    async def main() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        cluster, pauses, outages = Cluster(clock), RetryPauses(random.Random(2)), Outages(clock)
+        client = cluster.client()
+        informers = [
+            Informer(client, kind, Recorder(), clock=clock, rng=random.Random(seed), pauses=pauses, outages=outages)
+            for seed, kind in enumerate(MANY_KINDS)
+        ]
+        tasks = [asyncio.ensure_future(informer.run()) for informer in informers]
+        await scenario(cluster, client)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    caplog.set_level(logging.INFO, logger="kscheduler.client.informer")
+    run_virtual(main())
+    return [record for record in caplog.records if record.getMessage() != "list complete"]
+
+
+def test_an_apiserver_that_is_down_is_said_once_for_all_kinds_and_when_the_last_one_works_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(cluster: Cluster, client: ClusterClient) -> None:
+        cluster.stop()
+        await asyncio.sleep(100)
+        cluster.start()
+        await asyncio.sleep(700)
+
+    lines = said_of_many_kinds(scenario, caplog)
+    assert [line.getMessage() for line in lines] == ["list or watch failed", "list and watch work again"]
+    assert vars(lines[1])["kinds"] == len(MANY_KINDS)
+    assert vars(lines[1])["seconds"] >= 100
+
+
+def test_credentials_that_expire_are_said_once_for_all_kinds_and_when_others_are_accepted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(cluster: Cluster, client: ClusterClient) -> None:
+        await asyncio.sleep(10)
+        client.faults.add(FaultKind.UNAUTHORIZED, (Verb.LIST, Verb.WATCH))
+        await asyncio.sleep(1_000)  # the watches that were open end in this time
+        client.faults.clear()
+        await asyncio.sleep(700)
+
+    lines = said_of_many_kinds(scenario, caplog)
+    assert [line.getMessage() for line in lines] == ["credentials are not accepted", "list and watch work again"]
+    assert vars(lines[1])["kinds"] == len(MANY_KINDS)
+
+
+def test_a_right_that_is_missing_is_said_of_its_kind_also_while_all_are_hindered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(cluster: Cluster, client: ClusterClient) -> None:
+        client.faults.add(FaultKind.FORBIDDEN, (Verb.LIST, Verb.WATCH), resource="nodes")
+        client.faults.add(FaultKind.UNAVAILABLE, (Verb.LIST, Verb.WATCH))
+        await asyncio.sleep(100)
+
+    lines = said_of_many_kinds(scenario, caplog)
+    assert sorted((line.getMessage(), vars(line)["resource"]) for line in lines) == [
+        ("list or watch failed", "pods"),
+        ("not allowed to list and watch", "nodes"),
+    ]
 
 
 def test_the_last_error_is_there_for_readiness() -> None:

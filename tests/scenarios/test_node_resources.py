@@ -16,7 +16,7 @@ from kscheduler.api.devices import (
 from kscheduler.api.objects import Container, ContainerClaim, ResourceRequirements
 from kscheduler.api.pod_groups import POD_GROUP_LABEL
 from kscheduler.api.resources import pod_resources
-from kscheduler.client.protocol import PODS
+from kscheduler.client.kinds import PODS
 from kscheduler.config.load import default_config
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.simulator.faults import FaultKind, Verb
