@@ -12,8 +12,8 @@ from kscheduler.input.redaction import SecretURL
 from kscheduler.wasm.arguments import PAGE_BYTES
 from kscheduler.wasm.engine import MEMORY, MemoryType
 from kscheduler.wasm.loading.abi import Abi, interface_of, origin_of
+from kscheduler.wasm.loading.apart import run_apart
 from kscheduler.wasm.loading.fetch import Fetched, Fetcher
-from kscheduler.wasm.loading.plugins import run_apart
 from kscheduler.wasm.loading.sections import BadModule, Sections, printable, read_sections
 from kscheduler.wasm.loading.source import FILE_PREFIX
 

@@ -63,11 +63,11 @@ LESS_THAN_IT_SEEMS = "a flag does less than it seems to"
 
 
 def run(options: RunOptions, clock: Clock) -> int:
+    logs.configure(options.logging_format, options.verbosity, vmodule=options.vmodule)
     guests = GuestPlugins(cache_dir=options.plugin_cache_dir)
     found = emulations(options, guests)
     profiles = found.first.config.profiles  # that there are, and their names, is the same in all releases
     routing = load_routing(options.routing_config, profiles) if options.routing_config else None
-    logs.configure(options.logging_format, options.verbosity, vmodule=options.vmodule)
     if options.write_config_to:
         write_config(found.first.config, options.write_config_to)
         return 0

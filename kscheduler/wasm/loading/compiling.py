@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import logging
+import time
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
+from functools import partial
 
 from kscheduler.wasm.engine import Engine, Module
 from kscheduler.wasm.loading.abi import Interface, interface_of
+from kscheduler.wasm.loading.apart import begin_apart
 from kscheduler.wasm.loading.compiled_cache import CompiledCache, cache_key
 from kscheduler.wasm.loading.fetch import LoadError
 from kscheduler.wasm.loading.sections import BadModule, Sections, read_sections
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a guest may take to compile. Large ones written in Go take some seconds; engines cannot be stopped."""
+
+    first_word_s: float = 10.0  # until the log says that it takes long; twice as long each time
+    limit_s: float = 300.0  # then it is given up
+
+
+PATIENCE = Patience()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +54,26 @@ def read_interface(wasm: bytes) -> tuple[Sections, Interface]:
     return sections, interface
 
 
-def compile_version(wasm: bytes, sha256: str, engine: Engine, cache: CompiledCache | None) -> Version:
-    """Check and compile a guest. Raises LoadError.
+def compile_version(
+    wasm: bytes, sha256: str, engine: Engine, cache: CompiledCache | None, *, plugin: str = ""
+) -> Version:
+    """Check and compile a guest. Raises LoadError. `plugin` is its name in the log.
 
     It takes seconds, mostly without the GIL, so it must not run on the event loop's thread.
     """
     sections, interface = read_interface(wasm)
-    return Version(sha256, sections, interface, compile_module(wasm, sha256, engine, cache))
+    return Version(sha256, sections, interface, compile_module(wasm, sha256, engine, cache, plugin=plugin))
 
 
-def compile_module(wasm: bytes, sha256: str, engine: Engine, cache: CompiledCache | None) -> Module:
+def compile_module(
+    wasm: bytes,
+    sha256: str,
+    engine: Engine,
+    cache: CompiledCache | None,
+    *,
+    plugin: str = "",
+    patience: Patience = PATIENCE,
+) -> Module:
     key = cache_key(sha256, engine)
     if cache is not None and (blob := cache.get(key)) is not None:
         try:
@@ -56,8 +81,11 @@ def compile_module(wasm: bytes, sha256: str, engine: Engine, cache: CompiledCach
         except Exception as error:  # written by another build of the engine, or for another processor
             log.warning("compiled guest is refused by the engine; it is compiled again", extra={"err": str(error)})
             cache.remove(key)
+    # Apart, so that a signal to stop is not held up until it is done.
+    compiling = begin_apart(partial(engine.compile, wasm), "guest-compile")
     try:
-        module = engine.compile(wasm)
+        _wait(compiling, patience, {"plugin": plugin, "sha256": sha256, "bytes": len(wasm)})
+        module = compiling.result()
     except Exception as error:
         raise LoadError(f"wasm: error compiling guest: {error}") from error
     if cache is not None:
@@ -66,3 +94,20 @@ def compile_module(wasm: bytes, sha256: str, engine: Engine, cache: CompiledCach
         except Exception as error:
             log.warning("compiled guest cannot be kept", extra={"err": str(error)})
     return module
+
+
+def _wait(compiling: Future[Module], patience: Patience, fields: dict[str, object]) -> None:
+    """Wait until a guest is compiled, and log now and then that it is not. Raises LoadError when patience ends."""
+    start = time.monotonic()
+    word_s, said = patience.first_word_s, False
+    while True:
+        passed_s = time.monotonic() - start
+        if wait((compiling,), max(0.0, min(word_s, patience.limit_s) - passed_s)).done:
+            if said:
+                took_s = time.monotonic() - start
+                log.info("a wasm plugin has been compiled", extra={**fields, "seconds": round(took_s, 1)})
+            return
+        if word_s >= patience.limit_s:
+            raise LoadError(f"expected at most {patience.limit_s:g} s of compiling, got more")
+        log.warning("a wasm plugin takes long to compile", extra={**fields, "seconds": round(word_s, 1)})
+        word_s, said = 2.0 * word_s, True

@@ -67,7 +67,7 @@ class Guest:
         with self._lock:
             if self._version is None:
                 assert self._data is not None
-                self._version = compile_version(self._data, self.sha256, self._engine(), self._cache)
+                self._version = self._compile(self._data, self.sha256)
                 self._data = None
             return self._version
 
@@ -76,7 +76,10 @@ class Guest:
 
         Raises LoadError or EngineUnavailable.
         """
-        return compile_version(fetched.data, fetched.sha256, self._engine(), self._cache)
+        return self._compile(fetched.data, fetched.sha256)
+
+    def _compile(self, wasm: bytes, sha256: str) -> Version:
+        return compile_version(wasm, sha256, self._engine(), self._cache, plugin=self.name)
 
     def follow(self, follower: Follower) -> None:
         """Register a plugin object for new versions of the guest. It is held by a weak reference."""

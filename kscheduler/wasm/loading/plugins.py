@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
-from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from kscheduler.client.concurrency import run_together
 from kscheduler.clock import Clock
@@ -28,8 +26,6 @@ if TYPE_CHECKING:
     from kscheduler.wasm.loading.reload import Reloader, ReloadObserver
     from kscheduler.wasm.loading.scheduler_link import Lender, PluginClass, Recorder
     from kscheduler.wasm.pool import PoolObserver
-
-T = TypeVar("T")
 
 
 class GuestPlugins:
@@ -89,6 +85,7 @@ class GuestPlugins:
     def _load(self, name: str, document: Any, path: str) -> Guest:
         from kscheduler.wasm.arguments import read_arguments
         from kscheduler.wasm.engines import engine_named
+        from kscheduler.wasm.loading.apart import run_apart
         from kscheduler.wasm.loading.compiled_cache import open_cache
         from kscheduler.wasm.loading.download import DEFAULT_LIMITS
         from kscheduler.wasm.loading.fetch import Fetcher
@@ -178,21 +175,3 @@ class GuestPlugins:
         abi = guest.interface.abi
         assert abi is not None
         return self._hosts[abi] if self._hosts is not None else host_of(abi, Lender(observer=observer))
-
-
-def run_apart(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in a thread and event loop of its own and return its result, even within a running event loop.
-
-    If the caller is interrupted, as by Ctrl-C, neither it nor the end of the program waits for the thread, which a
-    server that says nothing would hold up.
-    """
-    found: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            found.set_result(asyncio.run(work))
-        except BaseException as error:
-            found.set_exception(error)
-
-    threading.Thread(target=run, name="guest-fetch", daemon=True).start()
-    return found.result()

@@ -17,9 +17,11 @@ import asyncio
 import enum
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Protocol
 
 from kscheduler.errors import KSchedulerError
+from kscheduler.wasm.loading.apart import begin_apart
 from kscheduler.wasm.loading.compiling import Version
 from kscheduler.wasm.loading.fetch import Fetched, LoadError
 from kscheduler.wasm.loading.guest import Follower, Guest
@@ -108,8 +110,8 @@ class Reloader:
             return Outcome.UNCHANGED, ""
         guest.mark = fetched.mark
         try:
-            # 2. Compile the new version.
-            version = await asyncio.to_thread(guest.compile_aside, fetched)
+            # 2. Compile the new version; apart, since the end of the program would wait for `asyncio.to_thread`.
+            version = await asyncio.wrap_future(begin_apart(partial(guest.compile_aside, fetched), "guest-reload"))
             self._check_points(version)
             # 3. Run a trial with a few made-up pods.
             if self._canary is not None:

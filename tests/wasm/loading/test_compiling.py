@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+import signal
+import threading
 from pathlib import Path
 
 import pytest
 
 from kscheduler.wasm.loading.abi import Abi
 from kscheduler.wasm.loading.compiled_cache import CompiledCache
-from kscheduler.wasm.loading.compiling import compile_module, compile_version
+from kscheduler.wasm.loading.compiling import Patience, compile_module, compile_version
 from kscheduler.wasm.loading.fetch import LoadError
-from tests.wasm.loading.modules import FILTER, FakeEngine, module
+from tests.wasm.loading.modules import FILTER, FakeEngine, FakeModule, module
 
 DIGEST = "d" * 64
 
@@ -70,3 +73,65 @@ def test_a_blob_the_engine_refuses_is_compiled_again(tmp_path: Path, caplog: pyt
 def test_what_cannot_be_used_is_refused_in_words_that_are_known(wasm: bytes, message: str) -> None:
     with pytest.raises(LoadError, match=f"^{message}"):
         compile_version(wasm, DIGEST, FakeEngine(), None)
+
+
+class SlowEngine(FakeEngine):
+    """Compiles once it is released."""
+
+    def __init__(self, *, interrupts: bool = False) -> None:
+        super().__init__()
+        self.release = threading.Event()
+        self._interrupts = interrupts
+
+    def compile(self, wasm: bytes) -> FakeModule:
+        if self._interrupts:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        self.release.wait()
+        return super().compile(wasm)
+
+
+class ReleaseAtFirstWord(logging.Handler):
+    """Lets the engine go on once the log says that it takes long."""
+
+    def __init__(self, engine: SlowEngine) -> None:
+        super().__init__()
+        self._engine = engine
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "takes long" in record.getMessage():
+            self._engine.release.set()
+
+
+def test_a_guest_that_takes_long_is_named_in_the_log_until_it_is_compiled(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    engine = SlowEngine()
+    logger, handler = logging.getLogger("kscheduler.wasm.loading.compiling"), ReleaseAtFirstWord(engine)
+    logger.addHandler(handler)
+    try:
+        compile_module(FILTER, DIGEST, engine, None, plugin="Policy", patience=Patience(first_word_s=1e-6))
+    finally:
+        logger.removeHandler(handler)
+    first, *_, last = caplog.records
+    assert first.getMessage() == "a wasm plugin takes long to compile"
+    assert (vars(first)["plugin"], vars(first)["bytes"]) == ("Policy", len(FILTER))
+    assert last.getMessage() == "a wasm plugin has been compiled"
+
+
+def test_a_guest_that_takes_too_long_is_refused() -> None:
+    engine = SlowEngine()
+    try:
+        with pytest.raises(LoadError, match=r"^wasm: error compiling guest: expected at most 0 s of compiling, got"):
+            compile_module(FILTER, DIGEST, engine, None, patience=Patience(limit_s=0.0))
+    finally:
+        engine.release.set()
+
+
+def test_an_interrupt_does_not_wait_until_a_guest_is_compiled() -> None:
+    engine = SlowEngine(interrupts=True)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            compile_module(FILTER, DIGEST, engine, None)
+    finally:
+        signal.signal(signal.SIGINT, before)
+        engine.release.set()

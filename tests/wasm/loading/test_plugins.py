@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import signal
-import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +26,7 @@ from kscheduler.testing.controlplane.patience import until
 from kscheduler.wasm.loading.abi import Abi
 from kscheduler.wasm.loading.compiling import Version
 from kscheduler.wasm.loading.guest import Guest
-from kscheduler.wasm.loading.plugins import GuestPlugins, run_apart
+from kscheduler.wasm.loading.plugins import GuestPlugins
 from tests.wasm.loading.modules import BATCH_EXPORTS, FILTER, SCORE, FakeEngine, module
 from tests.wasm.loading.running import scheduling
 
@@ -183,14 +181,6 @@ def test_a_guest_is_fetched_from_inside_a_loop_too(bench: Bench) -> None:
     assert asyncio.run(inside()).profiles
 
 
-def test_what_is_raised_apart_is_raised_here() -> None:
-    async def fail() -> None:
-        raise OSError("no")
-
-    with pytest.raises(OSError, match=r"^no$"):
-        run_apart(fail())
-
-
 async def check_replacement(bench: Bench, *, no: bytes, bad: bytes, yes: bytes) -> None:
     bench.path.write_bytes(no)
     config = bench.config(profile(bench.args(", reloadInterval: 100ms")))
@@ -223,33 +213,3 @@ async def test_the_same_with_a_guest_that_really_runs(bench: Bench) -> None:
 
 def looks(metrics: Metrics, result: str) -> float:
     return metrics.wasm_guest_reloads_total.labels("Policy", result).value
-
-
-def test_an_interrupt_does_not_wait_for_a_download_that_hangs() -> None:
-    hanging: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
-
-    async def hang() -> None:
-        hanging.append((asyncio.get_running_loop(), asyncio.Event()))
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-        await hanging[0][1].wait()
-
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            run_apart(hang())
-    finally:
-        signal.signal(signal.SIGINT, before)
-    loop, release = hanging[0]
-    loop.call_soon_threadsafe(release.set)
-
-
-async def test_what_runs_apart_may_raise_or_return_within_a_running_loop() -> None:
-    async def fail() -> None:
-        raise ConfigError("no")
-
-    async def find() -> int:
-        return 3
-
-    assert run_apart(find()) == 3
-    with pytest.raises(ConfigError, match="no"):
-        run_apart(fail())
