@@ -33,8 +33,10 @@ from kscheduler.wasm.extension.host.klog import Klog
 from kscheduler.wasm.extension.host.scheduler import SchedulerFunctions
 from kscheduler.wasm.extension.host.world import World
 from kscheduler.wasm.extension.surroundings import Surroundings
+from kscheduler.wasm.guest_log import GuestLog, LogRules
 from kscheduler.wasm.loading.plugins import GuestPlugins
 from kscheduler.wasm.wasi import functions as wasi_functions
+from tests.support.clocks import ManualClock
 from tests.support.memory import resident_bytes
 from tests.support.seeds import sampled
 from tests.wasm.batch.plugins import make_table
@@ -362,7 +364,7 @@ def _signature(kind: FuncType, names: dict[str, str]) -> str:
 def extension_host() -> list[HostFunction]:
     world = World(make_table(), ObjectEncoder())
     scheduler = SchedulerFunctions("Guest", "config", world, NoPermitWaits(), Surroundings())
-    return list(extension_functions(scheduler, Klog("Guest", 0)))
+    return list(extension_functions(scheduler, Klog("Guest", 0, GuestLog("Guest", ManualClock().now, LogRules()))))
 
 
 FUNCTIONS: dict[str, Callable[[], list[HostFunction]]] = {

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.wasm.assemblyscript import abort_function
 from kscheduler.wasm.engine import HostFunction, Instance
+from kscheduler.wasm.guest_log import GuestLog
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,7 @@ class CallContext:
     """The state of a guest's current call that its host functions need: the `context` of an instance's `data`."""
 
     plugin: str
+    log_limit: GuestLog
     log_severity: int = 0  # lines below this severity are not logged
     record: RecordEvent = record_nothing
     pod: PodInfo | None = None  # the pod of the call, if it is about one
@@ -62,7 +64,9 @@ def _log(instance: Instance, level: int, address: int, size: int) -> None:
         return
     context.lines += 1
     severity = min(max(level, 0), len(LEVELS) - 1)
-    if severity >= context.log_severity:
+    if severity < context.log_severity or not log.isEnabledFor(LEVELS[severity]):
+        return
+    if context.log_limit.admits(severity):
         log.log(LEVELS[severity], "guest log", extra={"plugin": context.plugin, "line": text})
 
 

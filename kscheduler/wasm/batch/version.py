@@ -14,6 +14,7 @@ from kscheduler.wasm.batch.host_functions import MODULE, CallContext, RecordEven
 from kscheduler.wasm.batch.metric_feed import LiveColumns
 from kscheduler.wasm.binding_threads import BindingThreads
 from kscheduler.wasm.engine import Instance, Limits, Module, Wasi
+from kscheduler.wasm.guest_log import GuestLog, LogRules
 from kscheduler.wasm.pool import FailurePolicy, Pool, PoolObserver, PoolOptions
 from kscheduler.wasm.quarantine import QuarantineRules
 
@@ -27,6 +28,7 @@ class Surroundings:
     record: RecordEvent = record_nothing
     metrics: LiveColumns | None = None  # None: the columns of the scheduler's own metric sources
     quarantine: QuarantineRules = QuarantineRules()  # noqa: RUF009 (frozen)
+    log_rules: LogRules = LogRules()  # noqa: RUF009 (frozen)
     threads: BindingThreads | None = None  # for binding cycles; None: the caller's thread, as in simulations
 
 
@@ -42,6 +44,7 @@ class BatchVersion:
         self._arguments = arguments
         self._around = around
         clock = around.clock
+        self._log_limit = GuestLog(name, clock.now, around.log_rules)
         self.options = PoolOptions(
             functions=host_functions(lambda: int(clock.wall() * 1e9)),
             limits=Limits(memory_bytes=arguments.memory_bytes, deadline_s=arguments.deadline_s),
@@ -58,7 +61,7 @@ class BatchVersion:
         return any(each.module == MODULE and each.name in ("now", "event") for each in self.module.imports)
 
     def _set_up(self, instance: Instance) -> None:
-        context = CallContext(self._name, self._arguments.log_severity, self._around.record)
+        context = CallContext(self._name, self._log_limit, self._arguments.log_severity, self._around.record)
         try:
             BatchGuest(instance, context).open(self._arguments.guest_config.reveal())
         except GuestError as error:

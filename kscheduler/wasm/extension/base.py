@@ -30,6 +30,7 @@ from kscheduler.wasm.extension.results import Fault, fault_status, fault_text, s
 from kscheduler.wasm.extension.rows import Answer, Ends, Sharing, ask_rows
 from kscheduler.wasm.extension.search import Search, Searches
 from kscheduler.wasm.extension.surroundings import Surroundings
+from kscheduler.wasm.guest_log import GuestLog
 from kscheduler.wasm.loading.abi import EXTENSION_EXPORTS
 from kscheduler.wasm.loading.compiling import Version
 from kscheduler.wasm.loading.fetch import LoadError
@@ -97,7 +98,11 @@ class ExtensionPlugin:
             SchedulerFunctions(
                 self.name, arguments.guest_config.reveal(), world, handle.waiting_pods, self.surroundings
             ),
-            Klog(self.name, arguments.log_severity),
+            Klog(
+                self.name,
+                arguments.log_severity,
+                GuestLog(self.name, self._clock.now, self.surroundings.log_rules),
+            ),
         )
         return PoolOptions(
             functions=functions,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from kscheduler.clock import Clock
 from kscheduler.wasm.binding_threads import BindingThreads
 from kscheduler.wasm.extension.encoding.objects import ObjectEncoder, WholeObjects
+from kscheduler.wasm.guest_log import LogRules
 from kscheduler.wasm.loading.scheduler_link import Recorder
 from kscheduler.wasm.pool import PoolObserver
 from kscheduler.wasm.quarantine import QuarantineRules
@@ -23,8 +24,9 @@ class Surroundings:
     whole: WholeObjects | None = None  # None: no complete pod and node objects are stored
     encoder: ObjectEncoder | None = None  # one for all guests, so that each object is encoded once; None: one each
     recorder: Recorder | None = None  # None: Events are dropped
-    clock: Clock | None = None  # for quarantines; None: the handle's stopwatch
+    clock: Clock | None = None  # for quarantines and limits of logs; None: the handle's stopwatch
     observer: PoolObserver | None = None
     threads: BindingThreads | None = None  # for binding cycles; None: the caller's thread, as in simulations
     quarantine: QuarantineRules = field(default_factory=QuarantineRules)
+    log_rules: LogRules = field(default_factory=LogRules)
     filter_threads: BindingThreads | None = None  # for Filter on many nodes; None: the caller's thread

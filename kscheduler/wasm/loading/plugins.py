@@ -46,7 +46,7 @@ class GuestPlugins:
         `cache_dir` is the directory of compiled guests, as `--plugin-cache-dir`: None for the default, "" for none.
         `hosts`, `engine` and `limits` have defaults if they are None. With `reloads` False guests are never replaced,
         nor called on other threads, as a simulation in virtual time needs. With `is_trial` guests are never quarantined
-        after faults.
+        after faults, and may log without a limit.
         """
         self._cache_dir = cache_dir
         self._hosts = hosts
@@ -103,6 +103,7 @@ class GuestPlugins:
         return Guest(name, arguments, fetcher, fetched, lambda: engine(arguments.engine), open_cache(self._cache_dir))
 
     def _host(self, guest: Guest) -> PluginClass:
+        from kscheduler.wasm.guest_log import NO_LOG_LIMIT, LogRules
         from kscheduler.wasm.loading.scheduler_link import Lender, host_of
         from kscheduler.wasm.quarantine import NO_QUARANTINE, QuarantineRules
 
@@ -110,8 +111,9 @@ class GuestPlugins:
         assert abi is not None  # a guest without one is refused when it is read
         if self._hosts is not None:
             return self._hosts[abi]
-        rules = NO_QUARANTINE if self._is_trial else QuarantineRules()
-        self._lender = self._lender or Lender(has_threads=self._reloads, quarantine=rules)
+        if self._lender is None:
+            quarantine, log_rules = (NO_QUARANTINE, NO_LOG_LIMIT) if self._is_trial else (QuarantineRules(), LogRules())
+            self._lender = Lender(has_threads=self._reloads, quarantine=quarantine, log_rules=log_rules)
         return host_of(abi, self._lender)
 
     # --- with a scheduler ---

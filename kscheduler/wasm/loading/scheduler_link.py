@@ -22,6 +22,7 @@ from kscheduler.client.protocol import Regarding
 from kscheduler.clock import Clock
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.wasm.binding_threads import BindingThreads
+from kscheduler.wasm.guest_log import LogRules
 from kscheduler.wasm.loading.abi import Abi
 from kscheduler.wasm.loading.guest import Guest
 from kscheduler.wasm.pool import PoolObserver
@@ -63,12 +64,14 @@ class Lender:
         has_threads: bool = False,
         observer: PoolObserver | None = None,
         quarantine: QuarantineRules | None = None,
+        log_rules: LogRules | None = None,
     ) -> None:
         """Start without a scheduler. `has_threads`: guests may also run on other threads.
 
         `observer` is used until a scheduler attaches its own.
         """
         self.quarantine = quarantine or QuarantineRules()
+        self.log_rules = log_rules or LogRules()
         self.threads = BindingThreads() if has_threads else None
         # Separate threads, since those above may all wait for slow guests that bind. One core is left to the loop.
         cores = max(1, len(os.sched_getaffinity(0)) - 1)
@@ -193,6 +196,7 @@ def host_of(abi: Abi, lender: Lender) -> PluginClass:
             record=lender.record_of_pod,
             threads=lender.threads,
             quarantine=lender.quarantine,
+            log_rules=lender.log_rules,
         )
         return lambda guest: batch_class(guest, around)
     from kscheduler.wasm.extension.encoding.objects import ObjectEncoder
@@ -209,5 +213,6 @@ def host_of(abi: Abi, lender: Lender) -> PluginClass:
         threads=lender.threads,
         filter_threads=lender.filter_threads,
         quarantine=lender.quarantine,
+        log_rules=lender.log_rules,
     )
     return lambda guest: extension_class(guest, surroundings)

@@ -16,6 +16,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing.wrappers import make_node, make_pod
 from kscheduler.wasm.extension.encoding.objects import ObjectEncoder
 from kscheduler.wasm.extension.host.klog import MAX_LINES
+from kscheduler.wasm.guest_log import LogRules
 from tests.wasm.extension.kit import Room, info, module, reason
 
 _OK = "(i32.const 0)"
@@ -345,6 +346,18 @@ def test_a_guest_that_logs_in_a_loop_is_cut_off() -> None:
         Room(module("log", text="x", filter=body)).filter()
     assert len(lines) == MAX_LINES
     assert lines[-1] == "guest logs too much in one call; the rest is left out"
+
+
+def test_a_guest_that_logs_at_each_call_is_limited_too() -> None:
+    room = Room(module("log", text="x", filter=f"(call $log (i32.const 2) (i32.const 16) (i32.const 1)) {_OK}"))
+    rules = LogRules()
+    with Logged() as lines:
+        for _ in range(rules.burst + 100):
+            room.filter()
+        room.clock.advance(1)
+        for _ in range(100):
+            room.filter()
+    assert lines.count("x") == rules.burst + rules.per_s
 
 
 def test_log_messages_outside_of_memory_do_no_harm() -> None:

@@ -10,6 +10,7 @@ import logging
 from kscheduler.wasm.engine import Instance
 from kscheduler.wasm.extension.host.buffers import take_start
 from kscheduler.wasm.extension.host.call import call_of
+from kscheduler.wasm.guest_log import GuestLog
 
 log = logging.getLogger("kscheduler.wasm.guest")
 
@@ -25,9 +26,10 @@ _LEVELS = (
 
 
 class Klog:
-    def __init__(self, plugin: str, threshold: int) -> None:
+    def __init__(self, plugin: str, threshold: int, limit: GuestLog) -> None:
         self._plugin = plugin
         self._threshold = threshold
+        self._limit = limit
 
     def severity(self, instance: Instance) -> int:
         return self._threshold
@@ -51,7 +53,7 @@ class Klog:
         call.lines += 1
         if call.lines == MAX_LINES:
             log.warning("guest logs too much in one call; the rest is left out", extra={"plugin": self._plugin})
-        return call.lines < MAX_LINES
+        return call.lines < MAX_LINES and self._limit.admits(severity)
 
     def _write(self, severity: int, message: str | None, pairs: str) -> None:
         fields = {"plugin": self._plugin} | ({"values": pairs} if pairs else {})
