@@ -160,6 +160,8 @@ def prepare(argv: Sequence[str] | None) -> Command:
 def validate(options: ValidateOptions) -> int:
     from kscheduler.command.running import refuse_unsupported
     from kscheduler.config.document import read_document
+    from kscheduler.config.gate_flag import with_gates
+    from kscheduler.config.ineffective import ineffective_fields
     from kscheduler.config.load import load_config
     from kscheduler.config.profiles import unimplemented_plugins
     from kscheduler.config.releases import DEFAULT_RELEASE, release_of
@@ -175,7 +177,9 @@ def validate(options: ValidateOptions) -> int:
         print(f"{options.file}: valid, rules: {', '.join(rule.name for rule in routing.rules)}")
         return 0
     guests = GuestPlugins()
-    release = release_of(options.emulated_version or DEFAULT_RELEASE.version)
+    release, warnings = with_gates(
+        release_of(options.emulated_version or DEFAULT_RELEASE.version), options.feature_gates
+    )
     config = load_config(options.file, find_plugins=partial(find_plugins, guests=guests), release=release)
     refuse_unsupported(config, options.file, guests)
     print(f"{options.file}: valid, profiles: {', '.join(profile.scheduler_name for profile in config.profiles)}")
@@ -184,9 +188,10 @@ def validate(options: ValidateOptions) -> int:
             f"{options.file}: profile {scheduler_name} has arguments of {plugin}, but does not enable it: "
             f"to run it, write `- name: {plugin}` under plugins.multiPoint.enabled"
         )
-    for index, extender in enumerate(config.extenders):
-        if not (extender.filter_verb or extender.prioritize_verb or extender.preempt_verb or extender.bind_verb):
-            print(f"{options.file}: extenders[{index}] has no verb, such as filterVerb, so it is never asked")
+    for text in ineffective_fields(config):
+        print(f"{options.file}: {text}")
+    for text in warnings:
+        print(text)
     missing = unimplemented_plugins(config, known_plugins(config, guests))
     if missing:
         print(f"{options.file}: not implemented, without effect: {', '.join(missing)}")
@@ -196,6 +201,7 @@ def validate(options: ValidateOptions) -> int:
 def show(options: ShowOptions) -> int:
     from kscheduler.config.dump import to_yaml
     from kscheduler.config.extension_points import ExtensionPoint
+    from kscheduler.config.gate_flag import with_gates
     from kscheduler.config.load import load_config
     from kscheduler.config.profiles import effective_plugins
     from kscheduler.config.releases import DEFAULT_RELEASE, release_of
@@ -204,7 +210,7 @@ def show(options: ShowOptions) -> int:
     from kscheduler.wasm.loading.plugins import GuestPlugins
 
     guests = GuestPlugins()
-    release = release_of(options.emulated_version or DEFAULT_RELEASE.version)
+    release, _ = with_gates(release_of(options.emulated_version or DEFAULT_RELEASE.version), options.feature_gates)
     config = load_config(options.file, find_plugins=partial(find_plugins, guests=guests), release=release)
     print(to_yaml(config, with_secrets=options.secrets), end="")
     if options.expanded:

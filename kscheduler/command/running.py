@@ -38,6 +38,7 @@ from kscheduler.command.served import Reviewers, build_server, build_webhook, co
 from kscheduler.command.start import SIGNALS, end_at_next_signal
 from kscheduler.config.dump import to_yaml
 from kscheduler.config.emulated_version import FLAG
+from kscheduler.config.ineffective import ineffective_fields
 from kscheduler.config.load import check_config, default_config, load_config
 from kscheduler.config.profiles import unimplemented_plugins
 from kscheduler.config.releases import DEFAULT_RELEASE, Release
@@ -60,6 +61,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LESS_THAN_IT_SEEMS = "a flag does less than it seems to"
+FIELD_LESS_THAN_IT_SEEMS = "a field of the configuration does less than it seems to"
 
 
 def run(options: RunOptions, clock: Clock) -> int:
@@ -113,11 +115,16 @@ def configuration(options: RunOptions, guests: GuestPlugins | None, release: Rel
     return config
 
 
-def warn(emulation: Emulation, guests: GuestPlugins | None) -> None:
-    """Log what in the configuration and among the feature gates does less than it seems to."""
+def warn(emulation: Emulation, guests: GuestPlugins | None, *, is_from_file: bool) -> None:
+    """Log what in the configuration and among the feature gates does less than it seems to.
+
+    Without a file the configuration is that of flags, which `RunOptions.warnings` are about.
+    """
     config = emulation.config
     for warning in emulation.warnings:
         log.warning(LESS_THAN_IT_SEEMS, extra={"reason": warning})
+    for reason in ineffective_fields(config) if is_from_file else ():
+        log.warning(FIELD_LESS_THAN_IT_SEEMS, extra={"reason": reason})
     for scheduler_name, plugin in idle_arguments(config):
         log.warning("arguments of a plugin that is not enabled", extra={"profile": scheduler_name, "plugin": plugin})
     missing = unimplemented_plugins(config, known_plugins(config, guests))
@@ -185,7 +192,7 @@ async def serve(
             choice = Choice(found.first, f"{FLAG}={options.emulated_version}")
             checking = asyncio.ensure_future(warn_if_newer(found.first.config.release, client))
         choice.log()
-        warn(choice.emulation, guests)
+        warn(choice.emulation, guests, is_from_file=bool(options.config))
         config = choice.emulation.config
         election = config.leader_election
         # 2. The scheduler.

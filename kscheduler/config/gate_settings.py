@@ -13,6 +13,7 @@ from kscheduler.config.releases import Release
 from kscheduler.errors import ConfigError
 
 COMPONENT: Final = "kube"  # the only component that has gates here
+ONE_BEHAVIOUR: Final = "kscheduler has one behaviour"
 ALL: Final = {"AllAlpha": ALPHA, "AllBeta": BETA}  # gate that sets all gates of a stage that are not set themselves
 
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")
@@ -67,11 +68,15 @@ def with_settings(release: Release, settings: Mapping[str, bool]) -> tuple[Relea
     switched = {name: value for name, value in expanded.items() if name in release.switchable}
     warnings = []
     for name, value in settings.items():
-        if name in release.switchable or name in ALL:
+        if name in ALL:
+            if unfollowed := _unfollowed(release, known, settings, name):
+                warnings.append(f"{_shown(name, value)} has no effect on {', '.join(unfollowed)}: {ONE_BEHAVIOUR}")
+            continue
+        if name in release.switchable:
             continue
         gate = known[name]
         if value != in_force.get(name, gate.is_on):
-            reason = "kscheduler has one behaviour" if name in in_force else "it is of other parts of Kubernetes"
+            reason = ONE_BEHAVIOUR if name in in_force else "it is of other parts of Kubernetes"
             warnings.append(f"{_shown(name, value)} has no effect: {reason}")
         elif gate.stage in (GA, DEPRECATED):
             stage = "GA" if gate.stage == GA else "deprecated"
@@ -79,6 +84,20 @@ def with_settings(release: Release, settings: Mapping[str, bool]) -> tuple[Relea
                 f"{_shown(name, value)}: setting {stage} feature gate. It will be removed in a future release."
             )
     return release.with_gates(switched), tuple(warnings)
+
+
+def _unfollowed(
+    release: Release, known: Mapping[str, KnownGate], settings: Mapping[str, bool], stage: str
+) -> list[str]:
+    """Return the gates of the scheduling code that AllAlpha or AllBeta would change, and that are not switched here."""
+    return [
+        gate.name
+        for gate in release.features
+        if known[gate.name].stage == ALL[stage]
+        and gate.name not in settings
+        and gate.name not in release.switchable
+        and gate.is_on != settings[stage]
+    ]
 
 
 def _check(known: Mapping[str, KnownGate], settings: Mapping[str, bool]) -> None:

@@ -165,6 +165,28 @@ def test_an_extender_that_is_never_asked_is_named(
     assert "extenders[0]" not in out
 
 
+def test_fields_and_feature_gates_without_effect_are_named(
+    write: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write("scheduler.yaml", HEAD + "parallelism: 32\n")
+    gates = "SchedulerAsyncAPICalls=true"
+    code, out, _ = answer_of(capsys, "config", "validate", path, "--feature-gates", gates)
+    assert code == 0
+    assert f"{path}: parallelism has no effect: kernels look at all nodes\n" in out
+    assert f"--feature-gates {gates} has no effect: kscheduler has one behaviour\n" in out
+
+
+def test_a_configuration_is_validated_with_the_feature_gates_that_it_needs(
+    write: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    shape = "shape: [{utilization: 0, score: 0}, {utilization: 100, score: 10}]"
+    entry = f"{{name: VolumeBinding, args: {{{shape}}}}}"
+    path = write("scheduler.yaml", HEAD + f"profiles: [{{pluginConfig: [{entry}]}}]\n")
+    arguments = ("config", "validate", path, "--emulated-version", "1.36")
+    assert answer_of(capsys, *arguments)[0] == 2
+    assert answer_of(capsys, *arguments, "--feature-gates", "StorageCapacityScoring=true")[0] == 0
+
+
 def test_a_routing_configuration_is_validated_too(
     write: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:

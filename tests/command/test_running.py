@@ -8,9 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from kscheduler.command.running import until_signal
+from kscheduler.command.emulation import Emulation
+from kscheduler.command.running import until_signal, warn
 from kscheduler.command.start import SIGNALS, end_at_once, end_hurried
+from kscheduler.config.load import parse_config
 from kscheduler.errors import ConfigError
+from tests.config.documents import HEAD
 
 
 @pytest.fixture
@@ -44,3 +47,12 @@ async def test_what_is_waited_for_is_returned_or_raised() -> None:
 
 async def _wrong() -> None:
     raise ConfigError("wrong")
+
+
+def test_fields_of_a_file_that_have_no_effect_are_logged_with_the_reason(caplog: pytest.LogCaptureFixture) -> None:
+    emulation = Emulation(parse_config(HEAD + "parallelism: 32\n"))
+    warn(emulation, None, is_from_file=False)
+    assert caplog.records == []
+    warn(emulation, None, is_from_file=True)
+    (record,) = caplog.records
+    assert vars(record)["reason"] == "parallelism has no effect: kernels look at all nodes"

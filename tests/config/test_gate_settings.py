@@ -82,6 +82,16 @@ def test_all_gates_of_a_stage_are_switched_but_those_that_are_set(release: Relea
     assert other.set_gates.keys() <= {"DRADeviceTaintRules"}  # of 1.36: beta, and off
 
 
+def test_gates_that_all_gates_of_a_stage_do_not_switch_are_named() -> None:
+    settings = {"AllBeta": True, "DRAWorkloadResourceClaims": False, "GenericWorkload": True}
+    _, warnings = with_settings(RELEASE_1_37, settings)
+    assert warnings == (
+        "--feature-gates AllBeta=true has no effect on SchedulerAsyncAPICalls: kscheduler has one behaviour",
+    )
+    _, warnings = with_settings(RELEASE_1_37, settings | {"SchedulerAsyncAPICalls": False})
+    assert warnings == ()
+
+
 @pytest.mark.parametrize("name", ["SchedulerQueueingHints", "SidecarContainers"])
 def test_a_gate_that_was_removed_is_locked_before_and_unknown_after(name: str) -> None:
     release, warnings = with_settings(RELEASE_1_36, {name: True})
