@@ -23,6 +23,7 @@ from kscheduler.api.labels import (
 from kscheduler.api.objects import APIStruct, NodeAffinity, Pod
 from kscheduler.api.pod_affinity import compile_pod_affinity
 from kscheduler.api.resources import pod_resources
+from kscheduler.counted import counted
 from kscheduler.errors import DecodeError
 from kscheduler.input import decoding
 
@@ -120,7 +121,8 @@ def _decode_slowly(raw: bytes | msgspec.Raw, kind: type[T]) -> T:
         document = without_nulls(decoding.decode_document(raw))
         sound = _encode(document)
     except (DecodeError, RecursionError) as error:
-        raise DecodeError(f"{UNNAMED}: expected JSON, got {len(bytes(raw))} bytes of what is none: {error}") from error
+        size = counted(len(bytes(raw)), "byte")
+        raise DecodeError(f"{UNNAMED}: expected JSON, got {size} of what is none: {error}") from error
     try:
         item: T = decoder(cast(Any, kind))(sound)
         return item

@@ -20,6 +20,7 @@ from kscheduler.command.emulation import Choice, VersionSource, served_version
 from kscheduler.config.metric_policy import Metric, Source
 from kscheduler.config.releases import RELEASES, is_newer
 from kscheduler.config.types import LeaderElection, SchedulerConfig
+from kscheduler.counted import counted
 from kscheduler.errors import APIError, ConfigError, DecodeError, Forbidden, KSchedulerError, NotFound
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.telemetry.live_metrics import source_maker
@@ -206,7 +207,7 @@ async def metric_sources(config: SchedulerConfig, client: AggregatedAPI, clock: 
 def _of_source(source: Source, metrics: Sequence[Metric], failed: dict[str, str]) -> Finding:
     if failed:
         reasons = "; ".join(dict.fromkeys(failed.values()))
-        text = f"{source.name}: {len(failed)} of {len(metrics)} metrics cannot be read: {reasons}"
+        text = f"{source.name}: {len(failed)} of {counted(len(metrics), 'metric')} cannot be read: {reasons}"
         return Finding(Level.FAIL, "metric source", text, _how_to_ask(source))
     names = ", ".join(metric.name for metric in metrics) or "no metric, so it is not asked"
     return Finding(Level.OK, "metric source", f"{source.name} answers: {names}")
@@ -231,7 +232,7 @@ async def memory(client: Counts, limit: int | None = None) -> Finding:
         return Finding(Level.FAIL, "resources", str(error), "kubectl auth can-i list pods -A")
     needed = BASE_BYTES + nodes * NODE_BYTES + pods * POD_BYTES
     there = limit or available_bytes()
-    text = f"{nodes:,} nodes and {pods:,} pods take some {needed // _MIB:,} MiB"
+    text = f"{counted(nodes, 'node')} and {counted(pods, 'pod')} take some {needed // _MIB:,} MiB"
     if there is None:
         return Finding(Level.OK, "resources", text)
     text += f", and {there // _MIB:,} MiB are here"

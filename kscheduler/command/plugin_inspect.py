@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kscheduler.command.flags.plugin import InspectOptions
+from kscheduler.counted import counted
 from kscheduler.errors import ConfigError
 from kscheduler.input.redaction import SecretURL
 from kscheduler.wasm.arguments import PAGE_BYTES
@@ -91,7 +92,7 @@ def _memory(sections: Sections) -> Document | None:
 def text_of(document: Mapping[str, Any]) -> str:
     lines = [
         f"guest      {document['guest']}",
-        f"size       {document['sizeBytes']:,} bytes",
+        f"size       {counted(document['sizeBytes'], 'byte')}",
         f"sha256     {document['sha256']}",
         f"speaks     {document['abiName'] or 'neither ABI of a plugin'}",
         f"runs at    {_points(document)}",

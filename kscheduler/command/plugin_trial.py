@@ -26,6 +26,7 @@ from kscheduler.command.plugin_inspect import as_url, shown_file
 from kscheduler.command.plugin_measured import MeasuredEngine
 from kscheduler.config.decode import describe_kind
 from kscheduler.config.releases import DEFAULT_RELEASE, Release, release_of
+from kscheduler.counted import counted
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.framework.algorithm import Decision
 from kscheduler.framework.cycle_state import CycleState
@@ -381,7 +382,7 @@ def text_of(document: Mapping[str, Any]) -> str:
         f"guest    {document['guest']}",
         f"points   {', '.join(document['extensionPoints'])}",
         f"loading  {document['loadingMs']:g} ms",
-        f"memory   {memory / 1024**2:.2f} MiB in the largest of {instances} instance{'' if instances == 1 else 's'}",
+        f"memory   {memory / 1024**2:.2f} MiB in the largest of {counted(instances, 'instance')}",
     ]
     for pod in document["pods"]:
         lines += ["", *_pod_lines(pod, document["nodes"])]
@@ -390,17 +391,17 @@ def text_of(document: Mapping[str, Any]) -> str:
 
 def _pod_lines(pod: Mapping[str, Any], nodes: int) -> list[str]:
     where = f"goes to {pod['node']}" if pod["node"] else f"goes nowhere: {printable(pod['message'], 400)}"
-    lines = [f"pod {pod['pod']} {where} ({pod['feasible']} of {nodes} nodes fit)"]
+    lines = [f"pod {pod['pod']} {where} ({pod['feasible']:,} of {counted(nodes, 'node')} fit)"]
     lines.append(f"  a cycle takes {pod['cycleMs']:g} ms at first, {pod['repeatedMs']:g} ms when repeated")
     lines += [f"  {point}: {printable(pod[point], 400)}" for point in AFTER if point in pod]
     lines += [f"  log {printable(line, 400)}" for line in pod["log"][:TEXT_LINES]]
     if len(pod["log"]) > TEXT_LINES:
-        lines.append(f"  and {len(pod['log']) - TEXT_LINES} lines more (all of them: --output json)")
+        lines.append(f"  and {counted(len(pod['log']) - TEXT_LINES, 'more line')} (all of them: --output json)")
     shown = sorted(pod["nodes"], key=lambda each: -1 if each["score"] is None else each["score"], reverse=True)
     width = max((len(each["node"]) for each in shown), default=0)
     for each in shown[:TEXT_NODES]:
         score = "" if each["score"] is None else str(each["score"])
         lines.append(f"  {each['node']:{width}}  {score:>4}  {printable(each['verdict'], 400)}")
     if len(shown) > TEXT_NODES:
-        lines.append(f"  and {len(shown) - TEXT_NODES} nodes more (all of them: --output json)")
+        lines.append(f"  and {counted(len(shown) - TEXT_NODES, 'more node')} (all of them: --output json)")
     return lines + [f"  fault: {printable(fault, 400)}" for fault in pod["faults"]]

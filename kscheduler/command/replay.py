@@ -18,6 +18,7 @@ from kscheduler.config.gate_flag import with_gates
 from kscheduler.config.load import default_config, in_release, load_config, parse_config
 from kscheduler.config.releases import Release, release_of
 from kscheduler.config.types import SchedulerConfig
+from kscheduler.counted import counted
 from kscheduler.errors import ConfigError
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.record.emulation import recorded_release
@@ -90,13 +91,13 @@ def _nodes(path: str) -> list[Node]:
 
 def to_text(found: Replay, shown: int) -> Iterator[str]:
     """Yield lines that say how many decisions are equal, and what differs."""
-    yield f"{found.equal:,} of {found.decisions:,} decisions equal\n"
+    yield f"{found.equal:,} of {counted(found.decisions, 'decision')} equal\n"
     if found.is_cut:
         yield "The record has no end: its scheduler was killed, or is still running.\n"
     for kind, number in sorted(found.kinds.items(), key=lambda item: -item[1]):
         yield f"{number:,} {kind}\n"
     if found.equal_requests < found.requests and not found.kinds:
-        yield f"{found.equal_requests:,} of {found.requests:,} requests of tasks equal\n"
+        yield f"{found.equal_requests:,} of {counted(found.requests, 'request')} of tasks equal\n"
     for difference in found.differences[:shown]:
         yield from _lines_of(difference)
 
@@ -117,7 +118,7 @@ def _shown(decision: Decision | None) -> str:
     if decision is None:
         return "not tried"
     if decision.node:
-        return f"{decision.node}, one of {decision.feasible:,} feasible nodes"
+        return f"{decision.node}, one of {counted(decision.feasible, 'feasible node')}"
     preempts = f", preempts {len(decision.victims)} on {decision.nominated}" if decision.victims else ""
     return f"{decision.code}{preempts}: {decision.reason}"
 
@@ -140,7 +141,7 @@ def to_json(found: Replay, shown: int) -> str:
 
 def judged_text(found: Judgement, shown: int) -> Iterator[str]:
     """Yield lines that say how many placements are explained in which way, and show some that are not."""
-    yield f"{found.placements:,} placements in the record\n"
+    yield f"{counted(found.placements, 'placement')} in the record\n"
     for explanation, number in found.counts.items():
         if number:
             yield f"{number:,} {explanation.value}\n"

@@ -20,6 +20,7 @@ from kscheduler.client.leaderelection import LeaderElector
 from kscheduler.client.protocol import nothing
 from kscheduler.clock import Clock
 from kscheduler.command.start import SIGNALS
+from kscheduler.counted import counted
 from kscheduler.errors import APIError, InternalError, StoppedAtOnce
 from kscheduler.observability.measurements import Measurements
 from kscheduler.scheduler import Scheduler
@@ -230,7 +231,7 @@ class Replica:
             await asyncio.wait({ending, hurried}, return_when=asyncio.FIRST_COMPLETED)
             if not ending.done():
                 left = len(self._scheduler.bindings)
-                raise StoppedAtOnce(f"stopped at once by a second signal, with {left} bindings under way")
+                raise StoppedAtOnce(f"stopped at once by a second signal, with {counted(left, 'binding')} under way")
             ending.result()
         finally:
             await cancel_and_wait(ending, hurried)

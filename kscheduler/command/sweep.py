@@ -14,6 +14,7 @@ from kscheduler import __version__
 from kscheduler.clock import Clock
 from kscheduler.command.interruption import EXIT_INTERRUPTED
 from kscheduler.command.report_files import check_writable
+from kscheduler.counted import counted
 from kscheduler.errors import APIError, ConfigError
 from kscheduler.input.input_files import read_input
 from kscheduler.input.yaml_documents import write_yaml
@@ -79,11 +80,12 @@ def collect(arguments: CollectArguments, clock: Clock) -> int:
                 if finished.result.key in wanted:
                     results.add(finished)
             strangers = sum(finished.result.key not in wanted for finished in found)
-            notes = [f"{len(found) - strangers:,} results"]
+            notes = [counted(len(found) - strangers, "result")]
             if strangers:
-                notes.append(f"{strangers:,} of another sweep, which are left out")
+                which = "which is" if strangers == 1 else "which are"
+                notes.append(f"{strangers:,} of another sweep, {which} left out")
             if others:
-                notes.append(f"{others:,} other lines")
+                notes.append(counted(others, "other line"))
             print(f"{source}: {', '.join(notes)}", file=sys.stderr)
         results.put_in_order(plan.runs)
         report = _write_reports(results, plan, arguments.html)

@@ -16,6 +16,7 @@ import msgspec
 
 from kscheduler.compare.pod_outcomes import PodOutcomes
 from kscheduler.compare.sides import Side
+from kscheduler.counted import counted
 from kscheduler.errors import ConfigError
 
 NOT_KNOWN = "?"  # no name of a node
@@ -96,8 +97,8 @@ def find_landings(
     )
     if found.only_in_a or found.only_in_b:
         notes.append(
-            f"Only the {common:,} pods in common are compared: {found.only_in_a:,} are in {a.name} only, "
-            f"{found.only_in_b:,} in {b.name} only."
+            f"Only the {counted(common, 'pod in common is', 'pods in common are')} compared: "
+            f"{found.only_in_a:,} only in {a.name}, {found.only_in_b:,} only in {b.name}."
         )
     return found, first
 

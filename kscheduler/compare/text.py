@@ -11,6 +11,7 @@ from kscheduler.compare.figures import Figure, Histogram
 from kscheduler.compare.landings import NOT_KNOWN
 from kscheduler.compare.paired_wait import PairedWait
 from kscheduler.compare.reasons import Why
+from kscheduler.counted import counted
 from kscheduler.simulator.report_text import aligned_table
 from kscheduler.simulator.units import percent, seconds
 
@@ -44,10 +45,11 @@ def _headline(comparison: Comparison) -> Iterator[str]:
     yield ""
     pods = comparison.pods
     if not pods.are_nodes_known:
-        yield f"{pods.only_placed_in_a:,} pods placed only in A, {pods.only_placed_in_b:,} only in B"
+        yield f"{counted(pods.only_placed_in_a, 'pod')} placed only in A, {pods.only_placed_in_b:,} only in B"
         return
     yield (
-        f"{pods.common:,} pods in both: {pods.moved:,} on another node, {pods.only_placed_in_a:,} placed only in A, "
+        f"{counted(pods.common, 'pod')} in both: {pods.moved:,} on another node, "
+        f"{pods.only_placed_in_a:,} placed only in A, "
         f"{pods.only_placed_in_b:,} only in B; {pods.same_node:,} on the same node, "
         f"{pods.placed_in_neither:,} without a node in both"
     )
@@ -59,7 +61,7 @@ def _headline(comparison: Comparison) -> Iterator[str]:
 def _pods(comparison: Comparison) -> Iterator[str]:
     if not comparison.differences:
         if comparison.not_listed:
-            yield f"{comparison.not_listed:,} pods landed elsewhere, none is listed (--limit)"
+            yield f"{counted(comparison.not_listed, 'pod')} landed elsewhere, none is listed (--limit)"
         elif comparison.pods.common:
             yield "every pod landed equally in both"
         return

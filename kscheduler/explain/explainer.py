@@ -13,6 +13,7 @@ from kscheduler.cache.cache import Cache
 from kscheduler.client.times import micro_time
 from kscheduler.clock import Clock
 from kscheduler.config.releases import Release
+from kscheduler.counted import counted
 from kscheduler.explain.claims import ClaimExplainer
 from kscheduler.explain.decisions import DecisionLog
 from kscheduler.explain.documents import decision_document
@@ -151,7 +152,7 @@ class Explainer:
         ring = self._decisions.ring
         words = f"pod {key} is not known: no unfinished pod has this name"
         if ring.evicted:
-            words += f", and of finished ones only the last {len(ring)} decisions are kept"
+            words += f", and of finished ones only the last {counted(len(ring), 'decision is', 'decisions are')} kept"
         else:
             words += ", and nothing was decided about it since this replica started"
         return words + self._standing_by()
@@ -198,14 +199,14 @@ class Explainer:
                 return f"waits with its gang: {gang['summary']}"
         if latest is None:
             attempts = 0 if queued is None else queued.attempts
-            words = f"waits, after {attempts} attempts" if attempts else "waits for its first attempt"
+            words = f"waits, after {counted(attempts, 'attempt')}" if attempts else "waits for its first attempt"
             return words + (self._standing_by() or ("; the decisions on it are not on record" if attempts else ""))
         return _outcome(latest)
 
     def _why_bound(self, pod: Pod, latest: DecisionRecord | None) -> str:
         node = pod.spec.node_name
         if latest is not None and latest.node == node:
-            return f"is on {node}, chosen among {latest.feasible} nodes that fit, of {latest.nodes}"
+            return f"is on {node}, {_chosen_among(latest)}"
         if latest is not None:
             return f"is on {node}, where somebody else put it; " + _outcome(latest)
         if pod.spec.scheduler_name not in self._registered:
@@ -283,13 +284,18 @@ def _pod_document(key: str, pod: Pod | None, uid: str | None) -> Document:
     }
 
 
+def _chosen_among(record: DecisionRecord) -> str:
+    fitting = counted(record.feasible, "node that fits", "nodes that fit")
+    return f"chosen among {fitting}, of {record.nodes:,}"
+
+
 def _outcome(record: DecisionRecord | None) -> str:
     if record is None:
         return "nothing was decided about it"
     if record.outcome is Outcome.BOUND:
         return f"was bound to {record.node}"
     if record.outcome is Outcome.BINDING:
-        return f"is being bound to {record.node}, chosen among {record.feasible} nodes that fit, of {record.nodes}"
+        return f"is being bound to {record.node}, {_chosen_among(record)}"
     message = "" if record.refusal is None else record.refusal.message
     if record.node:
         return f"was to go to {record.node}, and was sent back: {message}"

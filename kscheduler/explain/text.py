@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from kscheduler.counted import counted
+
 Document = dict[str, Any]
 
 MOST_NODES = 5  # of those where room is reserved, that are named
@@ -75,7 +77,7 @@ def _gang(gang: Document) -> Iterator[str]:
     yield f"Gang {gang['namespace']}/{gang['name']} ({gang['api']}): {gang['summary']}"
     least = "no minimum known" if gang["minMembers"] is None else f"at least {gang['minMembers']} together"
     counts = ", ".join(f"{_number(members[field])} {word}" for field, word in _MEMBERS.items() if members[field])
-    yield f"  {_number(members['known'])} pods, {least}" + (f": {counts}" if counts else "")
+    yield f"  {counted(members['known'], 'pod')}, {least}" + (f": {counts}" if counts else "")
     topology = gang["topology"]
     if topology is not None:
         asked = [f"in one {topology['required']}"] if topology["required"] else []
@@ -86,7 +88,7 @@ def _gang(gang: Document) -> Iterator[str]:
         yield f"  queue: {gang['pool']}, {_STATES.get(gang['pool'], 'on its way')}; attempts so far: {gang['attempts']}"
     reserved = gang.get("reservation")  # absent if an older scheduler answered
     if reserved is not None:
-        awaited = f"{_pods(reserved['podsAwaited'])} had to end there when the nodes were chosen"
+        awaited = f"{counted(reserved['podsAwaited'], 'pod')} had to end there when the nodes were chosen"
         yield f"  {_reserved(reserved)} is reserved for it since {reserved['heldForSeconds']:g} s ago; {awaited}"
     latest = gang["latestAttempt"]
     if latest is not None:
@@ -98,12 +100,8 @@ def _gang(gang: Document) -> Iterator[str]:
 
 def _reserved(reserved: Document) -> str:
     nodes = reserved["nodes"]
-    more = f" and {_number(len(nodes) - MOST_NODES)} more nodes" if len(nodes) > MOST_NODES else ""
-    return f"room for {_pods(reserved['pods'])} on {', '.join(nodes[:MOST_NODES])}{more}"
-
-
-def _pods(count: int) -> str:
-    return "1 pod" if count == 1 else f"{_number(count)} pods"
+    more = f" and {counted(len(nodes) - MOST_NODES, 'more node')}" if len(nodes) > MOST_NODES else ""
+    return f"room for {counted(reserved['pods'], 'pod')} on {', '.join(nodes[:MOST_NODES])}{more}"
 
 
 def _failing(reserved: Document) -> str:
@@ -126,7 +124,7 @@ def standby_text(replica: Document) -> str:
 
 def _decision(decision: Document) -> Iterator[str]:
     yield f"Attempt {decision['attempt']} at {decision['time']}, profile {decision['profile']}"
-    counts = f"{_number(decision['evaluated'])} of {_number(decision['nodes'])} nodes looked at"
+    counts = f"{_number(decision['evaluated'])} of {counted(decision['nodes'], 'node')} looked at"
     yield f"  {counts}, {_number(decision['feasible'])} fit"
     if decision["finished"] and decision["outcome"] == "bound":
         yield f"  bound at {decision['finished']}"
@@ -138,7 +136,7 @@ def _decision(decision: Document) -> Iterator[str]:
         yield "Nodes that do not fit"
         yield from _table(_reasons(decision["reasons"]))
     if decision["reasonsLeftOut"]:
-        yield f"  … and {_number(decision['reasonsLeftOut'])} rarer reasons"
+        yield f"  … and {counted(decision['reasonsLeftOut'], 'rarer reason')}"
     if not decision["detailed"] and decision["evaluated"]:
         yield "  (the scheduler was busy: what each node said was not kept for this attempt; it is for pods with the"
         yield "  annotation kscheduler.io/explain=details)"
@@ -168,7 +166,7 @@ def _reasons(reasons: Sequence[Document]) -> Iterator[list[str]]:
         examples = ", ".join(reason["examples"])
         if reason["nodes"] > len(reason["examples"]) > 0:
             examples += ", …"
-        nodes = f"{_number(reason['nodes'])} node{'' if reason['nodes'] == 1 else 's'}:"
+        nodes = f"{counted(reason['nodes'], 'node')}:"
         yield [nodes, reason["plugin"], ", ".join(reason["reasons"]), examples]
 
 
@@ -216,12 +214,11 @@ def _claims(claims: Document) -> Iterator[str]:
         yield f"Claims: waits, {claims['waitsFor']}"
     if not claims["nodes"]:
         return
-    plural = "" if claims["nodes"] == 1 else "s"
-    looked_at = f"{_number(claims['nodes'])} node{plural} looked at"
+    looked_at = f"{counted(claims['nodes'], 'node')} looked at"
     yield f"Claims, by the devices at this moment: {looked_at}, {_number(claims['satisfied'])} can satisfy them"
     yield from _table(map(_finding, claims["findings"]))
     if claims["findingsLeftOut"]:
-        yield f"  … and {_number(claims['findingsLeftOut'])} rarer reasons"
+        yield f"  … and {counted(claims['findingsLeftOut'], 'rarer reason')}"
 
 
 def _claim(claim: Document) -> Iterator[list[str]]:
@@ -239,7 +236,7 @@ def _device(device: Document) -> str:
 
 def _finding(finding: Document) -> list[str]:
     examples = ", ".join(finding["examples"]) + (", …" if finding["nodes"] > len(finding["examples"]) else "")
-    nodes = f"{_number(finding['nodes'])} node{'' if finding['nodes'] == 1 else 's'}:"
+    nodes = f"{counted(finding['nodes'], 'node')}:"
     request = f"request {finding['request']}" if finding["request"] else ""
     return [nodes, finding["claim"] or "all claims", request, examples, finding["message"]]
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kscheduler._fast import MAX_RAW, Verdicts
+from kscheduler.counted import counted
 from kscheduler.errors import APIError, KSchedulerError, PluginError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.faults import AnswersToCome, CycleFault
@@ -292,7 +293,8 @@ class Fence:
             nodes = set(scores)
             status = watched(state, pod, scores)
             if set(scores) != nodes:
-                raise WrongAnswer(f"expected scores of the same {len(nodes)} nodes, got {len(scores)} others")
+                wanted, others = counted(len(nodes), "node"), counted(len(scores), "other")
+                raise WrongAnswer(f"expected scores of the same {wanted}, got {others}")
             for node, score in scores.items():
                 scores[node] = _score(score)
             return status

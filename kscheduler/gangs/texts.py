@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kscheduler.api.pod_groups import MAX_TREE_DEPTH
+from kscheduler.counted import counted
 from kscheduler.framework.preemption.evaluator import POLICY_NEVER as PREEMPTS_NEVER
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.tracked_gang import Lack, TrackedGang, TrackedTree
@@ -117,13 +118,14 @@ def lack(tracked: TrackedGang) -> str:
     if why in _OF_ANCESTORS:
         return f"gang {key} {_OF_ANCESTORS[why]}"
     if why is Lack.GROUPS:
-        return f"gang {key} waits until {tracked.min_members} of its groups have enough pods"
+        have = counted(tracked.min_members, "of its groups has", "of its groups have")
+        return f"gang {key} waits until {have} enough pods"
     if why is Lack.TOPOLOGY:
         topology = None if tracked.gang is None else tracked.gang.topology
         label = "" if topology is None else topology.required
         return f'gang {key} asks for nodes of one "{label}", and topology constraints are not supported'
     if why is Lack.GATES:
-        return f"gang {key} waits for {tracked.gated} gated of its {len(tracked.members)} pods"
+        return f"gang {key} waits for {tracked.gated:,} gated of its {counted(len(tracked.members), 'pod')}"
     there = tracked.available
     gated = f", {tracked.gated} more gated" if tracked.gated else ""
     return f"gang {key} waits for pods: {there} of at least {tracked.min_members}{gated}"
@@ -131,12 +133,12 @@ def lack(tracked: TrackedGang) -> str:
 
 def not_placed(key: GangKey, missing: int, placed: int, name: str, why: str) -> str:
     """Return why a gang gets no node: how many of its pods would have one, and why the next one has none."""
-    return f"gang {key} needs nodes for {missing} pods at once, and {placed} would have one: pod {name}: {why}"
+    return f"{_needs_nodes(key, missing)}, and {placed} would have one: pod {name}: {why}"
 
 
 def too_few(key: GangKey, missing: int, members: int) -> str:
     """Return why a gang is not tried of which too few pods are left to be decided, others being terminated."""
-    return f"gang {key} needs nodes for {missing} pods at once, and {members} can be tried: others are terminating"
+    return f"{_needs_nodes(key, missing)}, and {members} can be tried: others are terminating"
 
 
 def not_in_one_domain(key: GangKey, refusal: str, name: str, why: str) -> str:
@@ -146,7 +148,7 @@ def not_in_one_domain(key: GangKey, refusal: str, name: str, why: str) -> str:
 
 def no_domain_holds(label: str, domains: int, best: str, holds: int, missing: int) -> str:
     """Return that no domain of a label has room for the missing pods, and how many the best of them has room for."""
-    pods = "1 pod" if missing == 1 else f"{missing} pods"
+    pods = counted(missing, "pod")
     if domains == 1:
         return f"the only {label}, {best}, does not hold {pods}, but {holds}"
     if not holds:
@@ -156,7 +158,7 @@ def no_domain_holds(label: str, domains: int, best: str, holds: int, missing: in
 
 def pinned_domain_holds_fewer(label: str, name: str, placed: int, holds: int, missing: int) -> str:
     """Return that the domain which a gang's placed pods are in has no room for the missing ones."""
-    are = "1 of its pods is" if placed == 1 else f"{placed} of its pods are"
+    are = counted(placed, "of its pods is", "of its pods are")
     return f"{label} {name}, where {are}, does not hold {missing} more, but {holds}"
 
 
@@ -180,7 +182,11 @@ def in_several_domains(label: str, names: Sequence[str]) -> str:
 
 def not_permitted(key: GangKey, missing: int, permitted: int) -> str:
     """Return why a gang gets no node although enough of its pods would have one."""
-    return f"gang {key} needs nodes for {missing} pods at once, and Reserve and Permit plugins allow {permitted}"
+    return f"{_needs_nodes(key, missing)}, and Reserve and Permit plugins allow {permitted}"
+
+
+def _needs_nodes(key: GangKey, missing: int) -> str:
+    return f"gang {key} needs nodes for {counted(missing, 'pod')} at once"
 
 
 def two_gangs(name: str, apis: Sequence[str], key: GangKey) -> str:
@@ -190,10 +196,10 @@ def two_gangs(name: str, apis: Sequence[str], key: GangKey) -> str:
 
 def evicting(victims: int, members: int) -> str:
     """Return what preemption does for a gang: it evicts so many pods, after which so many members have a node."""
-    room = "1 pod of the gang" if members == 1 else f"{members} pods of the gang"
+    room = f"{counted(members, 'pod')} of the gang"
     if not victims:
         return f"preemption: nobody is evicted, and room for {room} is kept."
-    return f"preemption: {victims} {'pod is' if victims == 1 else 'pods are'} evicted, and room for {room} is kept."
+    return f"preemption: {counted(victims, 'pod is', 'pods are')} evicted, and room for {room} is kept."
 
 
 def placed_text(tracked: TrackedGang) -> str:
@@ -210,5 +216,5 @@ def _so_many_have_nodes(tracked: TrackedGang, number: int) -> str:
     waiting = len(tracked.members) + tracked.succeeded - number
     rest = f", {waiting} more wait" if waiting > 0 else ""
     pods, have = ("pod", "has") if number == 1 else ("pods", "have")
-    least = f"{tracked.min_members} groups" if isinstance(tracked, TrackedTree) else str(tracked.min_members)
+    least = counted(tracked.min_members, "group") if isinstance(tracked, TrackedTree) else str(tracked.min_members)
     return f"{number} {pods} of gang {tracked.key} {have} a node, of at least {least}{rest}"

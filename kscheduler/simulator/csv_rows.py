@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from kscheduler.counted import counted
 from kscheduler.errors import ConfigError
 from kscheduler.input.input_files import open_input
 
@@ -109,7 +110,8 @@ def _rows(path: str, reader: Iterator[list[str]], columns: Sequence[str], togeth
             raise ConfigError(f"{where()}: missing column {', '.join(missing)}; the header has {found}")
         for row in rows:
             if len(row) != len(header):
-                raise ConfigError(f"{where()}: expected {len(header)} fields as in the header, got {len(row)}")
+                wanted = counted(len(header), "field")
+                raise ConfigError(f"{where()}: expected {wanted} as in the header, got {len(row)}")
             yield Row(where(), {**absent, **dict(zip(header, row, strict=True))})
     except csv.Error as error:
         raise ConfigError(f"{where()}: not CSV: {error}") from error

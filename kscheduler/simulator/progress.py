@@ -6,6 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, TextIO
 
+from kscheduler.counted import counted
 from kscheduler.simulator.units import seconds
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class PlainProgress:
             return
         self._next_s = now + LINE_PERIOD_S
         print(
-            f"simulating: {arrived:,} of {self._total:,} pods arrived, {bound:,} placed, {pending:,} waiting, "
+            f"simulating: {arrived:,} of {counted(self._total, 'pod')} arrived, {bound:,} placed, {pending:,} waiting, "
             f"{seconds(virtual_s)} of virtual time",
             file=self._out,
             flush=True,

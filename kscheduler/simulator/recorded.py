@@ -16,6 +16,7 @@ from msgspec import structs
 from kscheduler.api.objects import Pod, PodStatus
 from kscheduler.client.kinds import PODS
 from kscheduler.client.protocol import EventType
+from kscheduler.counted import counted
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.record.entries import Change, Header, Synced
 from kscheduler.record.imports import open_record
@@ -63,7 +64,7 @@ class Recorded:
         books = outcome.accounting
         now = {one.uid: books.rows[one.row].name for one in books.records.values() if one.row >= 0}
         same = sum(now.get(uid) == node for uid, node in self.placements.items())
-        return f"{same:,} of {len(self.placements):,} pods are on the node that the record has."
+        return f"{same:,} of {counted(len(self.placements), 'pod is', 'pods are')} on the node that the record has."
 
 
 @dataclass(slots=True)
@@ -136,7 +137,8 @@ def read_recorded(
     notes = [JOBS_NOTE if jobs_run_on else NOTE]
     if reader.is_cut:
         notes.append("The record has no end: its recorder was killed, and its last second may be missing.")
-    parameters = {"record": f"{len(arrivals):,} pods and {len(story.changes):,} other changes from {Path(path).name}"}
+    what = f"{counted(len(arrivals), 'pod')} and {counted(len(story.changes), 'other change')}"
+    parameters = {"record": f"{what} from {Path(path).name}"}
     changes = _after_arrival(story.changes, arrivals)
     return Recorded(Scenario(arrivals=arrivals, parameters=parameters, notes=notes, changes=changes), story.placements)
 

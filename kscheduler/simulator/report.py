@@ -16,6 +16,7 @@ import msgspec
 
 from kscheduler import __version__
 from kscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+from kscheduler.counted import counted
 from kscheduler.simulator.accounting import Accounting, Moment, PodRecord
 from kscheduler.simulator.fragmentation import contended, fragmentation, frequent_shapes
 from kscheduler.simulator.gang_book import GangRuns
@@ -278,7 +279,7 @@ def _left_behind(books: Accounting) -> list[str]:
     """Return what is to be known of pods whose nodes went, if there were any."""
     if not books.left_behind:
         return []
-    pods = "1 pod was on a node" if books.left_behind == 1 else f"{books.left_behind:,} pods were on nodes"
+    pods = counted(books.left_behind, "pod was on a node", "pods were on nodes")
     return [
         f"{pods} that went away meanwhile; until they leave, they count as running, and use nothing of other nodes."
     ]

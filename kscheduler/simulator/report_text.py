@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from kscheduler.counted import counted
 from kscheduler.simulator.gang_book import HOLDING, GangRuns
 from kscheduler.simulator.report import Report, ResourceFigures
 from kscheduler.simulator.report_load import RealLoadReport
@@ -38,13 +39,13 @@ def _violations(report: Report) -> list[str]:
 def _pods(report: Report) -> list[str]:
     pods = report.pods
     asked = pods.total - pods.existing
-    lines = [f"placed {pods.placed:,} of {asked:,} pods ({percent(pods.placed / asked if asked else 1.0, 2)})"]
+    lines = [f"placed {pods.placed:,} of {counted(asked, 'pod')} ({percent(pods.placed / asked if asked else 1.0, 2)})"]
     if pods.unplaced:
-        lines.append(f"{pods.unplaced:,} still wait for a node")
+        lines.append(f"{counted(pods.unplaced, 'still waits', 'still wait')} for a node")
     if pods.left_unplaced:
         lines.append(f"{pods.left_unplaced:,} left before they got one")
     if pods.finished:
-        lines.append(f"{pods.finished:,} finished, {pods.running:,} are on nodes at the end")
+        lines.append(f"{pods.finished:,} finished, {counted(pods.running, 'is on a node', 'are on nodes')} at the end")
     attempts = ", ".join(f"{count:,} {result}" for result, count in report.attempts.items())
     lines.append(f"ended after {seconds(report.simulated_s)} of virtual time: {report.ending}")
     return [*lines, f"attempts: {attempts}"] if attempts else lines
@@ -99,7 +100,7 @@ def _real_load(load: RealLoadReport | None) -> list[str]:
 def _nodes(report: Report) -> list[str]:
     nodes = report.nodes
     return [
-        f"{nodes.total:,} nodes: {nodes.empty_when_busiest:,} empty at the busiest moment "
+        f"{counted(nodes.total, 'node')}: {nodes.empty_when_busiest:,} empty at the busiest moment "
         f"(at {seconds(report.busiest_s)}), {nodes.empty_at_end:,} at the end, {nodes.never_used:,} never used"
     ]
 
@@ -107,17 +108,20 @@ def _nodes(report: Report) -> list[str]:
 def _gangs(gangs: GangRuns | None) -> list[str]:
     if gangs is None:
         return []
-    lines = [f"{gangs.ran:,} of {gangs.total:,} gangs ran"]
+    lines = [f"{gangs.ran:,} of {counted(gangs.total, 'gang')} ran"]
     if gangs.ran:
         lines[0] += f", {seconds(gangs.wait_mean_s)} after their first pod on average, p99 {seconds(gangs.wait_p99_s)}"
     if gangs.holding:
         held = [f"{run.gang} {run.placed} of {run.minimum}" for run in gangs.gangs if run.state == HOLDING]
         more = f" and {gangs.holding - TOP_GANGS:,} more" if gangs.holding > TOP_GANGS else ""
-        lines.append(f"{gangs.holding:,} hold nodes for fewer pods than they need: {', '.join(held[:TOP_GANGS])}{more}")
+        hold = counted(
+            gangs.holding, "holds nodes for fewer pods than it needs", "hold nodes for fewer pods than they need"
+        )
+        lines.append(f"{hold}: {', '.join(held[:TOP_GANGS])}{more}")
     if gangs.waiting:
-        lines.append(f"{gangs.waiting:,} wait and hold nothing")
+        lines.append(f"{counted(gangs.waiting, 'waits and holds', 'wait and hold')} nothing")
     if gangs.incomplete:
-        lines.append(f"{gangs.incomplete:,} have fewer pods than their minimum")
+        lines.append(f"{counted(gangs.incomplete, 'has fewer pods than its', 'have fewer pods than their')} minimum")
     if gangs.idle_pod_s:
         lines.append(f"pods stood on nodes and waited for their gang: {seconds(gangs.idle_pod_s)} in all")
     return lines
@@ -130,7 +134,7 @@ def _reasons(report: Report) -> list[str]:
     ]
     more = len(report.reasons) - TOP_REASONS
     if more > 0:
-        lines.append(f"         and {more:,} other reasons; all are in the JSON report")
+        lines.append(f"         and {counted(more, 'other reason')}; all are in the JSON report")
     return ["pods without a node, by reason:", *lines] if lines else []
 
 

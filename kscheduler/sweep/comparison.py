@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from kscheduler import __version__
+from kscheduler.counted import counted
 from kscheduler.errors import ConfigError
 from kscheduler.simulator.statistics import mean, rounded
 from kscheduler.sweep.metrics import SPEED, metric_named, speed_figure
@@ -266,7 +267,7 @@ def _warnings(plan: PlanFile, differences: Iterable[Difference], values: dict[st
     fewest = min((difference.pairs for difference in differences), default=ENOUGH_SEEDS)
     if fewest < ENOUGH_SEEDS:
         found.append(
-            f"Some differences rest on {fewest} {'pair' if fewest == 1 else 'pairs'} of seeds: their standard errors "
+            f"Some differences rest on {counted(fewest, 'pair')} of seeds: their standard errors "
             f"say little; take at least {ENOUGH_SEEDS} seeds."
         )
     absent = [metric for metric in plan.metrics if not values[metric] and not metric_named(metric).is_speed]

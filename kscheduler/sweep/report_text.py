@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from kscheduler.counted import counted
 from kscheduler.simulator.report_text import aligned_table
 from kscheduler.sweep.comparison import MAX_FAILURES, Cell, Difference, SweepReport
 
@@ -120,7 +121,7 @@ def _cut(rows: Iterable[list[str]]) -> list[str]:
     listed = list(rows)
     lines = aligned_table(listed[: MAX_ROWS + 1])
     more = len(listed) - MAX_ROWS - 1
-    return [*lines, f"and {more:,} more rows, in report.json"] if more > 0 else lines
+    return [*lines, f"and {counted(more, 'more row')}, in report.json"] if more > 0 else lines
 
 
 def number(value: float) -> str:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from kscheduler.counted import counted
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.input.decoding import json_decoder
 from kscheduler.sweep.metrics import Timing
@@ -163,7 +164,8 @@ class Results:
             raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
         whole, _, rest = data.rpartition(b"\n")
         if rest:
-            self.notes.append(f"{path}: the last line is cut off ({len(rest)} bytes): it is dropped, its run repeated")
+            size = counted(len(rest), "byte")
+            self.notes.append(f"{path}: the last line is cut off ({size}): it is dropped, its run repeated")
             os.truncate(path, len(data) - len(rest))
         found = []
         for number, line in enumerate(whole.split(b"\n") if whole else (), 1):

@@ -14,6 +14,7 @@ from typing import Protocol
 from kscheduler.client.concurrency import within
 from kscheduler.clock import Clock
 from kscheduler.config.metric_policy import Metric, Source
+from kscheduler.counted import counted
 from kscheduler.observability.measurements import Measurements
 from kscheduler.telemetry.breaker import Breaker, BreakerState
 from kscheduler.telemetry.outages import Outage
@@ -67,7 +68,7 @@ class Poller:
         if not self.last_error:
             return "answers" if self.first_answer.is_set() else "not asked yet"
         state = self.breaker.state.name.lower().replace("_", "-")
-        return f"{self.breaker.failures} failures in a row, breaker {state}: {self.last_error}"
+        return f"{counted(self.breaker.failures, 'failure')} in a row, breaker {state}: {self.last_error}"
 
     async def run(self) -> None:
         """Poll until cancelled, then close the source."""

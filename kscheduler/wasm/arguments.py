@@ -17,6 +17,7 @@ import msgspec
 from kscheduler.api.quantity import parse_units
 from kscheduler.config.decode import aggregate, describe, describe_kind
 from kscheduler.config.duration import Duration
+from kscheduler.counted import counted
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.input.redaction import Secret, SecretURL
 
@@ -155,7 +156,7 @@ def _texts(value: Any) -> tuple[Secret, ...]:
 def _digest(value: Any) -> str:
     digest = _text(value).strip().lower().removeprefix("sha256:")
     if not re.fullmatch(r"[0-9a-f]{64}", digest):
-        raise ValueError(f"expected 64 hexadecimal digits, got {describe(value)} ({len(digest)} characters)")
+        raise ValueError(f"expected 64 hexadecimal digits, got {describe(value)} ({counted(len(digest), 'character')})")
     return digest
 
 

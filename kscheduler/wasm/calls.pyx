@@ -269,7 +269,7 @@ cdef class Guest:
         if address < 0 or size < 0 or size > present or address > present - size:
             self.broken = True
             self.link.fail(
-                self, "memory", OUTSIDE, f"{size} bytes at {address} are outside its memory of {present} bytes", None
+                self, "memory", OUTSIDE, f"{size} byte{'' if size == 1 else 's'} at {address} outside its memory of {present} bytes", None
             )
         return self.memory_start() + address if present else NULL
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kscheduler.counted import counted
 from kscheduler.errors import KSchedulerError
 
 PAGE_BYTES = 65_536
@@ -157,7 +158,7 @@ class Output:
         self.dropped += len(piece) - len(kept)
 
     def text(self) -> str:
-        more = f"... {self.dropped} bytes more" if self.dropped else ""
+        more = f"... {counted(self.dropped, 'more byte')}" if self.dropped else ""
         return self.data.decode("utf-8", "replace") + more
 
     def clear(self) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from kscheduler.counted import counted
 from kscheduler.errors import ConfigError, KSchedulerError
 from kscheduler.simulator.units import seconds
 from kscheduler.whatif.early_end import EarlyEnd, NeverMet
@@ -123,15 +124,15 @@ def _half_is_unused(side: PlayedSide, added: int) -> bool:
 
 def _not_met(shape: str, last: Trial, objectives: Sequence[Objective], side: PlayedSide, most: int) -> str:
     wanted = " and ".join(objective.text for objective in objectives)
-    expected = f'expected "{wanted}" to hold with at most {most:,} more nodes ({shape}, --most)'
+    expected = f'expected "{wanted}" to hold with at most {counted(most, "more node")} ({shape}, --most)'
     got = f"got {', '.join(last.figures)} with {last.nodes:,}"
     if not side.is_played:
         return f"{expected}, {got}"
     if _half_is_unused(side, last.nodes):
-        got += f", of which {side.unused(ADDED):,} never get a pod"
+        got += f", of which {counted(side.unused(ADDED), 'never gets', 'never get')} a pod"
     reasons = side.run().report.reasons
     if reasons:
-        got += f"; {reasons[0].pods:,} pods have no node: {reasons[0].kind}"
+        got += f"; {counted(reasons[0].pods, 'pod has', 'pods have')} no node: {reasons[0].kind}"
     return f"{expected}, {got}"
 
 

@@ -19,6 +19,7 @@ from kscheduler.api.devices import DeviceObject, ResourceClaim, ResourceSlice
 from kscheduler.api.objects import Node, Pod, PodStatus, Taint
 from kscheduler.client.kinds import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from kscheduler.client.protocol import EventType
+from kscheduler.counted import counted
 from kscheduler.errors import ConfigError
 from kscheduler.simulator.claims_at_start import with_reservations_for
 from kscheduler.simulator.object_changes import ObjectChange
@@ -228,11 +229,12 @@ class _Moved:
     def notes(self) -> list[str]:
         found = []
         if self._pending:
-            found.append(
-                f"{len(self._pending):,} pods that were on removed nodes from the start arrive as pending pods."
-            )
+            arriving = counted(len(self._pending), "pod that was on a removed node", "pods that were on removed nodes")
+            come = "arrives as a pending pod" if len(self._pending) == 1 else "arrive as pending pods"
+            found.append(f"{arriving} from the start {come}.")
         if self._gone:
-            found.append(f"{len(self._gone):,} pods of DaemonSets or other schedulers on removed nodes are left out.")
+            pods, are = counted(len(self._gone), "pod"), "is" if len(self._gone) == 1 else "are"
+            found.append(f"{pods} of DaemonSets or other schedulers on removed nodes {are} left out.")
         return found
 
 

@@ -16,6 +16,7 @@ from kscheduler.api.devices import ResourceSlice
 from kscheduler.api.objects import ObjectMeta, OwnerReference, Pod
 from kscheduler.client.kinds import RESOURCE_SLICES
 from kscheduler.client.protocol import EventType
+from kscheduler.counted import counted
 from kscheduler.simulator.scenario import Scenario
 from kscheduler.simulator.workload_devices import slices_of
 from kscheduler.whatif.shapes import AddedNode
@@ -81,9 +82,9 @@ class NodeContents:
         found = []
         generated = sum(not each.model for each in added)
         if generated and self._pods:
-            found.append(
-                f"{generated:,} added nodes are not like a node of the input: they have no pods of DaemonSets."
-            )
+            unlike = "not like a node of the input"
+            nodes = counted(generated, f"added node is {unlike}: it has", f"added nodes are {unlike}: they have")
+            found.append(f"{nodes} no pods of DaemonSets.")
         models = {each.model for each in added}
         if models & self._span_nodes:
             found.append("Added nodes lack devices: slices that describe several nodes are not copied.")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from kscheduler.api.labels import compile_node_selector_term
 from kscheduler.api.objects import Node, NodeSelectorTerm, SelectorRequirement
 from kscheduler.config.selector_text import requirements, selector_text_fault
+from kscheduler.counted import counted
 from kscheduler.errors import ConfigError
 from kscheduler.whatif.shapes import shape_of
 
@@ -41,9 +42,11 @@ class NodeSelection:
         fits = self._condition(nodes)
         found = [node.metadata.name for node in nodes if fits(node)]
         if not found:
-            raise ConfigError(f'{self.flag}: "{self.what}" is no node, shape or label of the {len(nodes):,} nodes')
+            there = counted(len(nodes), "node")
+            raise ConfigError(f'{self.flag}: "{self.what}" is no node, shape or label of the {there}')
         if self.count is not None and len(found) < self.count:
-            raise ConfigError(f'{self.flag}: expected {self.count:,} nodes "{self.what}", there are {len(found):,}')
+            wanted, are = counted(self.count, "node"), "is" if len(found) == 1 else "are"
+            raise ConfigError(f'{self.flag}: expected {wanted} "{self.what}", there {are} {len(found):,}')
         return found if self.count is None else found[: self.count]
 
     def _condition(self, nodes: Sequence[Node]) -> Callable[[Node], bool]:
@@ -57,5 +60,6 @@ class NodeSelection:
         known = {node.metadata.name for node in nodes} | {shape_of(node) for node in nodes}
         unknown = sorted(wanted - known)
         if unknown and wanted & known:  # else there is none at all
-            raise ConfigError(f'{self.flag}: "{unknown[0]}" is no node and no shape of the {len(nodes):,} nodes')
+            there = counted(len(nodes), "node")
+            raise ConfigError(f'{self.flag}: "{unknown[0]}" is no node and no shape of the {there}')
         return lambda node: node.metadata.name in wanted or shape_of(node) in wanted

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from kscheduler.compare.landings import PodCounts
 from kscheduler.compare.text import to_text as comparison_text
 from kscheduler.config.gate_flag import gates_in_words
+from kscheduler.counted import counted
 from kscheduler.simulator.report_text import aligned_table
 from kscheduler.simulator.units import seconds
 from kscheduler.whatif.answer import Answer
@@ -45,7 +46,7 @@ def changes_in_words(arguments: WhatIfArguments, needed: int | None) -> Iterator
 
 
 def nodes_in_words(count: int, shape: str) -> str:
-    return f"{count:,} more {'node' if count == 1 else 'nodes'} ({shape})"
+    return f"{counted(count, 'more node')} ({shape})"
 
 
 def trial_in_words(trial: Trial) -> str:
@@ -68,20 +69,22 @@ def to_text(answer: Answer) -> str:
 def _needed(needed: Needed | None) -> Iterator[str]:
     if needed is None:
         return
-    verb = "is" if needed.nodes == 1 else "are"
     objectives = " and ".join(each.text for each in needed.objectives)
-    yield f"{nodes_in_words(needed.nodes, needed.shape)} {verb} needed for {objectives}"
+    yield f"{nodes_in_words(needed.nodes, needed.shape)} {'is' if needed.nodes == 1 else 'are'} needed for {objectives}"
     yield from (f"  {trial_in_words(trial)}" for trial in sorted(needed.trials, key=lambda trial: trial.nodes))
 
 
 def _pods(answer: Answer) -> Iterator[str]:
     pods = answer.comparison.pods
-    yield f"{pods.only_placed_in_b:,} pods are scheduled that were not{_examples(answer.scheduled)}"
-    yield f"{pods.only_placed_in_a:,} pods no longer are{_examples(answer.no_longer_scheduled)}"
-    yield f"{pods.placed_in_neither:,} pods stay pending"
-    yield f"{pods.moved:,} land on another node, {pods.same_node:,} on the same one{_chance(answer.by_chance)}"
+    now = counted(pods.only_placed_in_b, "pod is scheduled that was not", "pods are scheduled that were not")
+    yield now + _examples(answer.scheduled)
+    no_longer = counted(pods.only_placed_in_a, "pod no longer is", "pods no longer are")
+    yield no_longer + _examples(answer.no_longer_scheduled)
+    yield f"{counted(pods.placed_in_neither, 'pod stays', 'pods stay')} pending"
+    elsewhere = counted(pods.moved, "lands on another node", "land on another node")
+    yield f"{elsewhere}, {pods.same_node:,} on the same one{_chance(answer.by_chance)}"
     if answer.on_added_nodes:
-        yield f"{answer.on_added_nodes:,} are on added nodes"
+        yield f"{counted(answer.on_added_nodes, 'is on an added node', 'are on added nodes')}"
 
 
 def _examples(pods: Sequence[str]) -> str:
@@ -89,7 +92,7 @@ def _examples(pods: Sequence[str]) -> str:
 
 
 def _chance(pods: PodCounts | None) -> str:
-    return "" if pods is None else f" ({pods.moved:,} land on another node if only the seed changes)"
+    return "" if pods is None else f" ({counted(pods.moved, 'lands', 'land')} on another node if only the seed changes)"
 
 
 def _waiting(answer: Answer) -> Iterable[list[str]]:
@@ -108,4 +111,4 @@ def _pending(answer: Answer) -> Iterator[str]:
         kind = reason.kind if len(reason.kind) <= _WIDEST else f"{reason.kind[: _WIDEST - 3]}..."
         yield f"{reason.pods:>7,}  {kind}  (e.g. {reason.examples[0]})"
     if len(answer.pending) > TOP_REASONS:
-        yield f"         and {len(answer.pending) - TOP_REASONS:,} other reasons; all are in the JSON"
+        yield f"         and {counted(len(answer.pending) - TOP_REASONS, 'other reason')}; all are in the JSON"

@@ -80,7 +80,7 @@ def test_null_means_absent(raw: bytes) -> None:
             'n: spec.containers[1].ports[0].hostPort: expected int, got "x"',
         ),
         (b"[]", f"{UNNAMED}: expected object, got []"),
-        (b"{", f"{UNNAMED}: expected JSON, got 1 bytes of what is none: "),
+        (b"{", f"{UNNAMED}: expected JSON, got 1 byte of what is none: "),
         (b'{"metadata":7}', f"{UNNAMED}: metadata: expected object, got 7"),
         (b'{"spec":"' + b"x" * 500 + b'"}', f"{UNNAMED}: spec: expected object, got "),
     ],

@@ -336,7 +336,7 @@ def test_a_closed_stderr_changes_nothing(monkeypatch: pytest.MonkeyPatch, capsys
     arguments = ["simulate", "--nodes", "1", "--pods", "1"]
     monkeypatch.setattr(sys, "stderr", None)
     assert main(arguments) == 0
-    assert "placed 1 of 1 pods" in capsys.readouterr().out
+    assert "placed 1 of 1 pod (" in capsys.readouterr().out
     assert main(["config", "validate", "missing"]) == 2
     assert capsys.readouterr().out == ""
 

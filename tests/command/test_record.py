@@ -67,7 +67,7 @@ def test_a_record_is_simulated_with_the_configuration_in_it(tmp_path: Path) -> N
     assert simulate(namespace("--record", path, "--output", str(output))) == 0
     report = json.loads(output.read_bytes())
     assert report["pods"]["placed"] == 1
-    assert "1 of 1 pods are on the node that the record has." in report["notes"]
+    assert "1 of 1 pod is on the node that the record has." in report["notes"]
 
 
 def test_another_configuration_beats_that_of_the_record(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def test_a_job_is_written_and_its_lines_are_collected(tmp_path: Path, capsys: py
     assert collect(read_collect_arguments(options.arguments), ManualClock()) == 1
     captured = capsys.readouterr()
     assert "2 of 4 runs finished, 2 left" in captured.out
-    assert "2 results, 1 other lines" in captured.err
+    assert "2 results, 1 other line" in captured.err
     (tmp_path / "log-2").write_bytes(logs[2])
     options = parse(["sweep", "collect", str(tmp_path / "log-1"), str(tmp_path / "log-2"), "--out", str(out)])
     assert isinstance(options, SweepOptions)

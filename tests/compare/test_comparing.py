@@ -139,7 +139,7 @@ def test_sides_with_some_common_pods_are_compared_by_these() -> None:
     b = simulated("b", Scenario(nodes(2), arriving(*small_pods(2))))
     found = compare(a, b)
     assert (found.pods.common, found.pods.only_in_a, found.pods.only_in_b) == (2, 1, 0)
-    assert found.notes == ["Only the 2 pods in common are compared: 1 are in a only, 0 in b only."]
+    assert found.notes == ["Only the 2 pods in common are compared: 1 only in a, 0 only in b."]
     assert found.differs
 
 

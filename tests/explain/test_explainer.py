@@ -192,7 +192,7 @@ async def test_a_decision_that_was_forgotten_is_said_to_be() -> None:
     assert "it was forgotten for newer ones" in first["summary"]
     assert first["record"]["evicted"] == 1
     assert second["decisions"][0]["node"] == "n"
-    assert "only the last 1 decisions are kept" in explainer.absence("default/nobody")
+    assert "only the last 1 decision is kept" in explainer.absence("default/nobody")
 
 
 @in_virtual_time
@@ -273,7 +273,7 @@ async def test_a_pod_that_waits_for_a_permit_tells_whose() -> None:
         await made.until(bound(made, "p"), within_s=600.0)
         after = known(explainer, "p")
     assert (found["state"], found["waitsForPermitOf"]) == ("binding", ["Patient"])
-    assert found["summary"] == "is being bound to n, chosen among 1 nodes that fit, of 1"
+    assert found["summary"] == "is being bound to n, chosen among 1 node that fits, of 1"
     assert after["waitsForPermitOf"] == []
     latest, first = after["decisions"]
     assert latest["outcome"] == "bound"

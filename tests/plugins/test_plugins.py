@@ -76,7 +76,7 @@ def test_a_reader_of_the_page_on_c_gets_a_plugin_that_runs(tmp_path: Path) -> No
     printed = run(commands.replace("$ pip install --quiet ziglang\n", ""), tmp_path)
     assert "pod default/collector goes to old" in printed
     assert "scheduler.yaml: valid" in printed
-    assert "placed 1 of 1 pods" in printed
+    assert "placed 1 of 1 pod (" in printed
 
 
 def test_every_argument_of_a_wasm_plugin_is_explained() -> None:

@@ -56,7 +56,7 @@ def test_pods_run_from_the_moment_their_gang_has_its_minimum() -> None:
     assert report.pods.finished == 3
     assert 70.0 <= run.time_s[-1] < 71.0
     assert run.on_nodes == [1, 2, 3, 0]
-    assert "1 of 1 gangs ran, 1 min after their first pod on average" in to_text(report)
+    assert "1 of 1 gang ran, 1 min after their first pod on average" in to_text(report)
 
 
 def test_a_pod_above_the_minimum_runs_from_its_own_binding() -> None:

@@ -128,7 +128,7 @@ def test_a_file_that_is_missing_or_not_text_is_named(tmp_path: Path) -> None:
 
 def test_a_trace_with_too_many_pods_is_refused_before_it_is_read_to_its_end(tmp_path: Path) -> None:
     path = write(tmp_path, PODS + "cut off")
-    with pytest.raises(ConfigError, match=r"\.csv:3: expected at most 1 pods, got more: .*--max-pods"):
+    with pytest.raises(ConfigError, match=r"\.csv:3: expected at most 1 pod, got more: .*--max-pods"):
         read_arrivals(path, Replay(max_pods=1))
 
 

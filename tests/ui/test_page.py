@@ -288,7 +288,7 @@ def test_a_waiting_pod_shows_its_claims_and_why_their_requests_fail(page: Page, 
     why = page.get_by_role("region", name="Why requests fail").locator("tbody tr").all_inner_texts()
     message = f"too few devices match: class gpu: selector #0: device.driver == '{SCRIPT}'"
     assert why[0].split("\t") == ["4", "shop/web-1-gpu-x7", "gpu", message, f"n0, {SCRIPT}, …"]
-    assert page.get_by_text("0 of 6 nodes that were looked at can satisfy them at the end of the run.").is_visible()
+    assert page.get_by_text("0 of 6 nodes looked at can satisfy them at the end of the run.").is_visible()
 
 
 @pytest.mark.parametrize(("name", "view"), [("busy", "why"), ("busy", "decision"), ("decided", "decision")])

@@ -87,7 +87,7 @@ def test_the_search_ends_when_more_nodes_stay_unused(has_agent: bool) -> None:
     scenario.arrivals.append(Arrival(0.0, pod("huge", "64")))
     with pytest.raises(NotMet) as raised:
         found(scenario, "unplaced <= 0", most=1_000)
-    got = "got unplaced = 1 with 15, of which 11 never get a pod; 1 pods have no node: Insufficient cpu"
+    got = "got unplaced = 1 with 15, of which 11 never get a pod; 1 pod has no node: Insufficient cpu"
     assert got in str(raised.value)
 
 

@@ -92,7 +92,7 @@ def test_added_nodes_have_devices_and_pods_of_daemon_sets() -> None:
         (0.0, "agent", "n1"),
         (1.0, "web", ""),
     ]
-    assert found.notes == ["1 added nodes are not like a node of the input: they have no pods of DaemonSets."]
+    assert found.notes == ["1 added node is not like a node of the input: it has no pods of DaemonSets."]
 
 
 @pytest.mark.parametrize("is_recorded", [False, True])
@@ -186,7 +186,7 @@ def test_pods_on_removed_nodes_are_pending_or_gone() -> None:
     ]
     assert [change.resource for change in found.changes] == [NODES]
     assert found.notes == [
-        "1 pods that were on removed nodes from the start arrive as pending pods.",
+        "1 pod that was on a removed node from the start arrives as a pending pod.",
         "3 pods of DaemonSets or other schedulers on removed nodes are left out.",
     ]
 

@@ -142,7 +142,7 @@ def test_what_added_nodes_lack_is_said() -> None:
     assert list(contents.pods(COPY)) == []
     assert contents.notes([COPY]) == ["Added nodes have no pods of DaemonSets that claim devices."]
     assert contents.notes([GENERATED]) == [
-        "1 added nodes are not like a node of the input: they have no pods of DaemonSets."
+        "1 added node is not like a node of the input: it has no pods of DaemonSets."
     ]
     assert contents.notes([]) == []
 

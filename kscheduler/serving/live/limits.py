@@ -6,6 +6,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from kscheduler.counted import counted
 from kscheduler.serving.live.access import Refused
 
 MOST_ADDRESSES = 1_024  # remembered; of others the one not seen for longest is forgotten
@@ -78,9 +79,11 @@ class StreamSlots:
     def take(self, address: str) -> Iterator[None]:
         """Hold a slot. Raises Refused: 503 if all are taken, 429 if the address has as many as it may have."""
         if len(self) >= self._most:
-            raise Refused(503, f"{self._most} viewers watch already, and no more are served.", retry_s=BUSY_S)
+            watch = counted(self._most, "viewer watches", "viewers watch")
+            raise Refused(503, f"{watch} already, and no more are served.", retry_s=BUSY_S)
         if self._taken[address] >= self._of_address:
-            words = f"{self._of_address} viewers at this address watch already, and no more are served."
+            watch = counted(self._of_address, "viewer at this address watches", "viewers at this address watch")
+            words = f"{watch} already, and no more are served."
             raise Refused(429, words, retry_s=BUSY_S)
         self._taken[address] += 1
         try:

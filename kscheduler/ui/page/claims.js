@@ -1,7 +1,7 @@
 // The claims of a pod with their devices, and why the requests of a pending pod fail.
 
 import { card, el, paragraph, plainTable, shortName, wide } from "./dom.js";
-import { whole } from "./format.js";
+import { counted, whole } from "./format.js";
 
 // Of a document as `kscheduler explain --output json` has it. when: the time of what it says about nodes, in words.
 export function claimsCard({ claims: all, waitsFor, nodes, satisfied, findings, findingsLeftOut }, when, note = "") {
@@ -11,7 +11,7 @@ export function claimsCard({ claims: all, waitsFor, nodes, satisfied, findings, 
   return card("Claims for devices", note,
     rows.length ? plainTable("Claims", [["In the pod"], ["Claim"], ["State"], ["Devices", "message"]], rows) : null,
     waitsFor ? paragraph(`They wait: ${waitsFor}.`) : null,
-    nodes ? paragraph(`${whole(satisfied)} of ${whole(nodes)} nodes that were looked at can satisfy them ${when}.`) : null,
+    nodes ? paragraph(`${whole(satisfied)} of ${counted(nodes, "node")} looked at can satisfy them ${when}.`) : null,
     why.length ? plainTable("Why requests fail", [["Nodes", "number"], ["Claim"], ["Request"], ["Reason", "message"], ["Such as"]], why) : null,
     findingsLeftOut ? paragraph(`${whole(findingsLeftOut)} rarer reasons are not shown.`) : null);
 }

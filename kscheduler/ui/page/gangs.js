@@ -7,7 +7,7 @@ import { counted, seconds, whole } from "./format.js";
 const LISTED_GANGS = 200; // rows of the table
 const GANG_OUTCOMES = {
   ran: (run) => `ran ${seconds(run.ran_s - run.arrived_s)} after its first pod`,
-  holding: (run) => `holds nodes for ${whole(run.placed)} of the ${whole(run.minimum)} pods that it needs`,
+  holding: (run) => `holds nodes for ${whole(run.placed)} of the ${counted(run.minimum, "pod")} that it needs`,
   waiting: () => "waits, and holds nothing",
   incomplete: (run) => `has ${counted(run.pods, "pod")} of the ${whole(run.minimum)} that it needs`,
 };

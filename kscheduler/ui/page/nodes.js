@@ -1,7 +1,7 @@
 // The nodes of a run: the map over time, and the chosen node with its pods.
 
 import { card, colour, el, facts, segments, select, wide } from "./dom.js";
-import { amount, moment, percent, seconds, whole } from "./format.js";
+import { amount, counted, moment, percent, seconds } from "./format.js";
 import { NodeMap } from "./nodemap.js";
 import { FULL, NO_CAPACITY, frameAt, frames, podsOn, unitOf } from "./report.js";
 import { address, remember } from "./route.js";
@@ -27,7 +27,7 @@ export function nodesView(report, settings) {
   const detail = el("div", { className: "detail" });
   const map = new NodeMap({
     groups: grouped(), valueOf,
-    label: `Map of ${whole(names.length)} nodes coloured by use. Arrow keys move from node to node, Escape leaves the node.`,
+    label: `Map of ${counted(names.length, "node")} coloured by use. Arrow keys move from node to node, Escape leaves the node.`,
     describe: (row) => `${names[row]}\n` + resources.map((name) => `${name} ${percent(shareOf(row, name), 0)}`).join("\n"),
     pick: (row) => { state.node = row; remember("node", row < 0 ? "" : names[row]); showNode(); },
   });

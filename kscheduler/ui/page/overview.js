@@ -38,7 +38,7 @@ export function overview(report, settings) {
 
 function fragmentationHint(report) {
   const { sampled_nodes: sampled, names } = report.node_history;
-  const from = sampled < names.length ? ` Computed from ${whole(sampled)} of ${whole(names.length)} nodes.` : "";
+  const from = sampled < names.length ? ` Computed from ${whole(sampled)} of ${counted(names.length, "node")}.` : "";
   return "The share of free capacity on nodes where a typical pod does not fit." + from;
 }
 

@@ -1,7 +1,7 @@
 // Why pods landed elsewhere, of a comparison by `kscheduler compare`: the first plugin that says why, and its scores.
 
 import { card, controls, el, facts, plainTable, scrolling, searchField, select, shortName, wide } from "./dom.js";
-import { moment, percent, seconds, signed, whole } from "./format.js";
+import { counted, moment, percent, seconds, signed, whole } from "./format.js";
 import { remember } from "./route.js";
 import { virtualTable } from "./table.js";
 
@@ -69,7 +69,7 @@ const nodeWords = (node) => (node === "?" ? "a node" : node || "no node");
 function howMany(pods) {
   const lost = `${whole(pods.only_placed_in_a)} are placed only in A, ${whole(pods.only_placed_in_b)} only in B.`;
   if (pods.are_nodes_known === false) return `Of the pods, ${lost}`;
-  return `Of ${whole(pods.common)} pods in both, ${whole(pods.same_node)} are on the same node, ${whole(pods.moved)} on another one, ${lost}`;
+  return `Of ${counted(pods.common, "pod")} in both, ${whole(pods.same_node)} are on the same node, ${whole(pods.moved)} on another one, ${lost}`;
 }
 
 function causeOf(why) {
@@ -110,7 +110,7 @@ function paired(found) {
   if (!found) return "";
   const change = found.mean_s ? `${found.mean_s < 0 ? "−" : "+"}${seconds(Math.abs(found.mean_s))}` : "0 s";
   const bound = `${whole(found.sooner)} were bound sooner in B, ${whole(found.later)} later, ${whole(found.equal)} equally soon`;
-  return `Of ${whole(found.pods)} pods placed in both, ${bound}; B − A is ${change} on average.`;
+  return `Of ${counted(found.pods, "pod")} placed in both, ${bound}; B − A is ${change} on average.`;
 }
 
 function figureRow({ name, text, a, b, is_more_better: more, is_measured: measured }) {

@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 import msgspec
 
+from kscheduler.counted import counted
 from kscheduler.errors import DecodeError
 from kscheduler.framework.status import REJECTED, Code, Status
 from kscheduler.input.decoding import msgpack_decoder
@@ -59,7 +60,7 @@ def read_answers(packed: bytes, point: Point, pods: int) -> list[PodAnswer]:
     if answer.pods is None:
         return [PodAnswer() for _ in range(pods)]
     if len(answer.pods) != pods:
-        raise bad_answer(point, f"pods: expected {pods} answers, got {len(answer.pods)}")
+        raise bad_answer(point, f"pods: expected {counted(pods, 'answer')}, got {len(answer.pods)}")
     for each in answer.pods:
         if each.state is not None and len(each.state) > MAX_STATE_BYTES:
             raise bad_answer(point, f"state: expected at most {MAX_STATE_BYTES} bytes, got {len(each.state)}")
@@ -128,7 +129,7 @@ def read_marks(answer: PodAnswer, rows: int) -> tuple[bytes, list[Status]]:
     if marks is None:
         return bytes(rows), reasons
     if len(marks) != rows:
-        raise bad_answer(Point.FILTER, f"verdicts: expected {rows} bytes for {rows} rows, got {len(marks)}")
+        raise bad_answer(Point.FILTER, f"verdicts: expected {_bytes_for(rows, rows)}, got {len(marks)}")
     if marks and (highest := max(marks)) > len(reasons):
         row = marks.index(highest)
         raise bad_answer(Point.FILTER, f"verdicts: entry {row} is reason {highest}, of {len(reasons)}")
@@ -148,7 +149,7 @@ def packed_scores(answer: PodAnswer, rows: int) -> bytes:
     if answer.scores is None:
         return bytes(8 * rows)
     if len(answer.scores) != 8 * rows:
-        raise bad_answer(Point.SCORE, f"scores: expected {8 * rows} bytes for {rows} rows, got {len(answer.scores)}")
+        raise bad_answer(Point.SCORE, f"scores: expected {_bytes_for(8 * rows, rows)}, got {len(answer.scores)}")
     return answer.scores
 
 
@@ -173,3 +174,7 @@ def _cut(text: str) -> str:
     """Shorten a text to at most MAX_REASON_BYTES bytes of UTF-8."""
     packed = text.encode()
     return text if len(packed) <= MAX_REASON_BYTES else packed[:MAX_REASON_BYTES].decode(errors="ignore")
+
+
+def _bytes_for(size: int, rows: int) -> str:
+    return f"{counted(size, 'byte')} for {counted(rows, 'row')}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kscheduler.counted import counted
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.wasm.batch.answers import GuestError, PodAnswer, read_acknowledgement, read_answers
 from kscheduler.wasm.batch.description import Description, read_description
@@ -83,7 +84,8 @@ class BatchGuest:
             allocated = self._run("ks_alloc", len(message))
             address = int(allocated or 0) & _32_BITS
             if address == 0:
-                raise GuestFault(FaultKind.BAD_ANSWER, f"ks_alloc: expected room for {len(message)} bytes, got none")
+                size = counted(len(message), "byte")
+                raise GuestFault(FaultKind.BAD_ANSWER, f"ks_alloc: expected room for {size}, got none")
             self.instance.write(address, message)
         return self._take(export, self._run(export, *before, address, len(message)), limit)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kscheduler._fast import MAX_RAW
+from kscheduler.counted import counted
 from kscheduler.errors import DecodeError
 from kscheduler.framework.interface import PostFilterResult
 from kscheduler.framework.status import REJECTED, STATUS_LABELS, Code, Status
@@ -75,7 +76,7 @@ def normalized_scores(data: bytes | None, before: Mapping[str, int]) -> Mapping[
     strange = next((name for name in found if name not in before), None)
     if strange is not None:
         raise GuestFault(
-            FaultKind.BAD_ANSWER, f"expected scores of the {len(before)} nodes given, got {strange[:80]!r}"
+            FaultKind.BAD_ANSWER, f"expected scores of the {counted(len(before), 'node')} given, got {strange[:80]!r}"
         )
     extreme = next((score for score in found.values() if not -MAX_RAW <= score <= MAX_RAW), None)
     if extreme is not None:

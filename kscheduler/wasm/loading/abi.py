@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from kscheduler.config.extension_points import ExtensionPoint
+from kscheduler.counted import counted
 from kscheduler.wasm import assemblyscript, wasi
 from kscheduler.wasm.engine import MEMORY, FuncType, Import, MemoryType, Wasi
 from kscheduler.wasm.loading.sections import Sections, printable
@@ -82,7 +83,7 @@ def _faults(sections: Sections, abi: Abi | None, unknown: tuple[Import, ...]) ->
         for each in unknown[:_SHOWN]
     ]
     if len(unknown) > _SHOWN:
-        faults.append(f"and {len(unknown) - _SHOWN} unknown imports more")
+        faults.append(f"and {counted(len(unknown) - _SHOWN, 'more unknown import')}")
     return faults
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kscheduler.counted import counted
 from kscheduler.errors import ConfigError
 from kscheduler.input.redaction import SecretURL
 from kscheduler.wasm.loading.download import DEFAULT_LIMITS, NO_VALIDATORS, DownloadLimits, Validators, download
@@ -108,7 +109,7 @@ class Fetcher:
 
     def _checked(self, data: bytes, digest: str, mark: Mark) -> Fetched:
         if self._sha256 and digest != self._sha256:
-            raise SourceError(f"expected sha256 {self._sha256}, got {digest} ({len(data)} bytes)")
+            raise SourceError(f"expected sha256 {self._sha256}, got {digest} ({counted(len(data), 'byte')})")
         return Fetched(data, digest, mark)
 
     def _failed(self, error: SourceError) -> LoadError:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeVar
 
+from kscheduler.counted import counted
 from kscheduler.input.printable import printable as escaped
 from kscheduler.wasm.engine import ExternType, FuncType, Import, MemoryType, OtherType
 
@@ -71,7 +72,8 @@ def read_sections(wasm: bytes) -> Sections:
         identity, size = cursor.byte("the id of a section"), cursor.number("the length of a section")
         if size > cursor.rest:
             raise BadModule(
-                f"byte {place}: expected a section of {size} bytes, got the end of the file after {cursor.rest}"
+                f"byte {place}: expected a section of {counted(size, 'byte')}, "
+                f"got the end of the file after {cursor.rest}"
             )
         body = _Cursor(wasm, cursor.position, cursor.position + size)
         reader.read(identity, body)
@@ -104,7 +106,7 @@ def _guess(data: bytes) -> str:
     ):
         if start.startswith(prefix):
             return what
-    return f"{data[:8].hex(' ')} ({len(data)} bytes)"
+    return f"{data[:8].hex(' ')} ({counted(len(data), 'byte')})"
 
 
 def printable(name: str, limit: int = 80) -> str:
@@ -157,7 +159,8 @@ class _Cursor:
     def name(self) -> str:
         size = self.number("the length of a name")
         if size > self.rest:
-            raise BadModule(f"byte {self.position}: expected a name of {size} bytes, got the end after {self.rest}")
+            wanted = counted(size, "byte")
+            raise BadModule(f"byte {self.position}: expected a name of {wanted}, got the end after {self.rest}")
         raw = self._data[self.position : self.position + size]
         self.position += size
         try:
@@ -173,7 +176,8 @@ class _Cursor:
         if count > most:
             raise BadModule(f"byte {self.position}: expected at most {most} {what}, got {count}")
         if count > self.rest:
-            raise BadModule(f"byte {self.position}: expected {count} {what}, got the end after {self.rest} bytes")
+            rest = counted(self.rest, "byte")
+            raise BadModule(f"byte {self.position}: expected {count} {what}, got the end after {rest}")
         return [read() for _ in range(count)]
 
 
@@ -293,7 +297,7 @@ def _skip_function(body: _Cursor) -> None:
     if size > MAX_FUNCTION_BYTES:
         raise BadModule(f"byte {place}: expected functions of at most {MAX_FUNCTION_BYTES} bytes, got {size}")
     if size > body.rest:
-        raise BadModule(f"byte {place}: expected a function of {size} bytes, got the end after {body.rest}")
+        raise BadModule(f"byte {place}: expected a function of {counted(size, 'byte')}, got the end after {body.rest}")
     body.position += size
 
 

@@ -54,7 +54,7 @@ def test_each_view_shows_the_scheduler_and_fits_the_window(
 def test_why_requests_for_devices_fail_is_shown(live_page: Page, live: LiveServer) -> None:
     opened(live_page, live, "#/pod?pod=shop/web-1")
     live_page.get_by_role("heading", name="Claims for devices", exact=True).wait_for()
-    live_page.get_by_text("0 of 6 nodes that were looked at can satisfy them at this moment.").wait_for()
+    live_page.get_by_text("0 of 6 nodes looked at can satisfy them at this moment.").wait_for()
     live_page.get_by_text("too few devices match: class gpu: selector #0: device.driver ==").wait_for()
     live_page.get_by_text("3 rarer reasons are not shown.").wait_for()
 

@@ -88,7 +88,7 @@ def test_a_guest_without_memory_has_none(guests: Guests) -> None:
     guest = guests("(module)")
     assert guest.memory_bytes == 0
     assert guest.read(0, 0) == b""
-    with pytest.raises(GuestFault, match="1 bytes at 0 are outside its memory of 0 bytes"):
+    with pytest.raises(GuestFault, match="1 byte at 0 outside its memory of 0 bytes"):
         guest.read(0, 1)
 
 

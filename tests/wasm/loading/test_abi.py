@@ -92,4 +92,4 @@ def test_an_import_that_nobody_answers_is_named(entry: tuple[str, str, str], fau
 def test_of_many_unknown_imports_a_few_are_named() -> None:
     faults = interface({"filter": ":i"}, [("env", f"f{n}", ":") for n in range(1000)]).faults
     assert len(faults) == 11
-    assert faults[-1] == "and 990 unknown imports more"
+    assert faults[-1] == "and 990 more unknown imports"

@@ -1,7 +1,7 @@
 // The nodes as they are now: the map, and the chosen node with its pods.
 
 import { card, controls, el, facts, paragraph, plainTable, segments, select, wide } from "../dom.js";
-import { percent, whole } from "../format.js";
+import { counted, percent, whole } from "../format.js";
 import { ask, Refusal } from "./connection.js";
 import { amountOf } from "./pod.js";
 import { NodeMap } from "../nodemap.js";
@@ -69,7 +69,7 @@ export class LiveNodes {
     this.used = Object.fromEntries(Object.entries(used).map(([name, bytes]) => [name, Uint8Array.from(atob(bytes), (letter) => letter.charCodeAt(0))]));
     const isNew = this.shown !== version, count = this.nodes.names.filter(Boolean).length;
     this.shown = version;
-    this.summary.textContent = count ? `${whole(count)} nodes.` : "There are no nodes.";
+    this.summary.textContent = count ? `${counted(count, "node")}.` : "There are no nodes.";
     if (isNew || this.sorted) this.regroup();
     else this.map.draw();
     if (isNew) this.showNode();

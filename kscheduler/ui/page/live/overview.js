@@ -2,7 +2,7 @@
 
 import { chart, shares } from "../chart.js";
 import { card, el, tile, tileList, wide } from "../dom.js";
-import { compactNumber, percent, seconds, whole } from "../format.js";
+import { compactNumber, counted, percent, seconds, whole } from "../format.js";
 
 const SPAN_S = 600, STEP_S = 60, SHOWN_RESOURCES = 2;
 
@@ -72,12 +72,12 @@ function tilesOf(point) {
   const pools = `${whole(point.active)} active, ${whole(point.backoff)} backing off, ${whole(point.unschedulable)} unschedulable, ${whole(point.gated)} gated`;
   const used = Object.entries(point.used).filter(([, share]) => share !== null).slice(0, SHOWN_RESOURCES);
   return [tile("Pods pending", whole(pending), pools),
-    tile("Bound", each(point.scheduled), `${whole(point.binding)} bindings under way`),
+    tile("Bound", each(point.scheduled), `${counted(point.binding, "binding")} under way`),
     tile("Created to bound", seconds(point.p50), `median of the last minute; p99 ${seconds(point.p99)}`),
     tile("Errors", each(point.errors), `${each(point.rejected)} attempts found no node; ${each(point.conflicts)} conflicts`, point.errors > 0),
     tile("Preemptions", each(point.preemptions), "attempts to make room"),
     ...used.map(([name, share]) => tile(`${name} requested`, percent(share), "of all nodes' allocatable amount")),
-    tile("Nodes", whole(point.nodes), `${whole(point.pods)} pods on them`),
+    tile("Nodes", whole(point.nodes), `${counted(point.pods, "pod")} on them`),
     tile("Event loop", seconds(point.lagP99), "late in the last minute, in 99 % of cases at most")];
 }
 

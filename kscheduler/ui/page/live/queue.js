@@ -1,7 +1,7 @@
 // The queue in its order: the first pods of each part of it.
 
 import { card, controls, el, searchField, select, wide } from "../dom.js";
-import { seconds, whole } from "../format.js";
+import { counted, seconds, whole } from "../format.js";
 import { kindOf } from "../report.js";
 import { address, remember } from "../route.js";
 import { virtualTable } from "../table.js";
@@ -85,9 +85,10 @@ function reasonOf({ reason, plugins }) {
 function summaryOf({ counts, rows, all }) {
   const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
   if (!total) return "No pod waits.";
+  if (total === 1 && rows.length) return "1 pod waits, and is shown.";
   if (rows.length === total) return `${whole(total)} pods wait. All of them are shown.`;
   const whose = all ? "" : ", of namespaces whose pods you may list";
-  return `${whole(total)} pods wait. The first ${whole(rows.length)} are shown${whose}; look up others by name at “Why pending”.`;
+  return `${counted(total, "pod")} wait${total === 1 ? "s" : ""}. The first ${whole(rows.length)} are shown${whose}; look up others by name at “Why pending”.`;
 }
 
 function figuresOf({ counts, rejectedBy }) {
