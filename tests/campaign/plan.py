@@ -115,9 +115,15 @@ def plan(
 def _planned(chance: random.Random, at_s: float, kind: str, replica: int) -> Planned:
     if kind in PROXY_FAULTS:
         _, longest_s, blocks, make = PROXY_FAULTS[kind]
-        return Planned(at_s, chance.uniform(0.3, longest_s), kind, replica, make(chance), blocks)
+        for_s, fault = chance.uniform(0.3, longest_s), make(chance)
+        return Planned(at_s, for_s, kind, replica, fault, blocks or _hides_pods(fault))
     _, longest_s, blocks = OTHER_FAULTS[kind]
     return Planned(at_s, chance.uniform(0.3, longest_s) if longest_s else 0.0, kind, replica, None, blocks)
+
+
+def _hides_pods(fault: Fault) -> bool:
+    """Return whether no watch of pods lasts meanwhile, so that the replica does not know of those that come."""
+    return isinstance(fault, Cut | Garble) and fault.resource in ("pods", "*")
 
 
 def _watched(chance: random.Random) -> str:

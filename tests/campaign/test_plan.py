@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from tests.campaign.plan import OTHER_FAULTS, PROXY_FAULTS, plan
+from tests.support.faultproxy import Cut, Garble
 
 
 def test_a_seed_gives_the_same_plan_each_time_and_another_gives_another() -> None:
@@ -28,6 +29,13 @@ def test_every_kind_of_fault_comes_and_hits_every_replica() -> None:
 
 def test_a_plan_may_be_of_some_kinds_alone() -> None:
     assert {fault.kind for fault in plan(1, 60, 100, 2, ["kill", "freeze"])} == {"kill", "freeze"}
+
+
+def test_a_replica_that_cannot_watch_pods_is_not_expected_to_bind_those_that_come() -> None:
+    planned = [fault for seed in range(20) for fault in plan(seed, 90, 100, 2, ["cut", "garble"])]
+    hiding = [isinstance(each.fault, Cut | Garble) and each.fault.resource != "nodes" for each in planned]
+    assert [each.blocks for each in planned] == hiding
+    assert {True, False} == set(hiding)
 
 
 def test_a_planned_fault_says_what_it_is() -> None:

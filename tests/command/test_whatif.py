@@ -222,8 +222,7 @@ def test_an_objective_that_is_never_met_is_a_failure_with_the_reason(
     flags = ("--find", "min-nodes", "--add-nodes", "n0", "--slo", "pending p50 < 1us", "--most", "1")
     error = refused(capsys, 1, "--record", running, *flags)
     assert (
-        'error: expected "pending p50 < 1us" to hold with at most 1 more node (n0, --most), got pending p50 = '
-        in error
+        'error: expected "pending p50 < 1us" to hold with at most 1 more node (n0, --most), got pending p50 = ' in error
     )
 
 
