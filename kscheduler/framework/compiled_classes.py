@@ -186,7 +186,7 @@ class CompiledClasses:
         if pod.pod.spec.scheduler_name not in self._profiles:
             return None
         signature = pod.signature
-        if not isinstance(signature, Signature) or signature.signer is not self._signer:
+        if not isinstance(signature, Signature) or signature.made_by is not self._signer.mark:
             signature = self._signer.sign(pod)
         if signature.spec is None or signature.profile in self._sampling:
             return None

@@ -61,10 +61,12 @@ class SpecSignature:
 class Signature:
     """What the plugins of one profile read in a pod: pods with equal signatures are decided equally.
 
-    `spec` is None if the pod must be decided plugin by plugin.
+    `spec` is None if the pod must be decided plugin by plugin. `made_by` is the mark of its signer, not the signer:
+    pods hold their signatures, and the cache and the queue hold pods where garbage collection does not look (gc=False),
+    so a scheduler that its pods led back to would never be freed.
     """
 
-    signer: Signer = field(repr=False)
+    made_by: object = field(repr=False)
     profile: str
     spec: SpecSignature | None
     fragments: tuple[Hashable, ...] = ()  # from plugins that read more than the spec
@@ -78,12 +80,13 @@ class Signer:
     """
 
     def __init__(self, plugins: Mapping[str, Sequence[SigningPlugin] | None]) -> None:
+        self.mark = object()  # by which its signatures are known
         self._plugins = {name: None if asked is None else split(asked) for name, asked in plugins.items()}
         self._far_sighted = {  # profile -> plugins that read more of a pod than `_Look` holds
             name: [plugin for plugin in asked or () if isinstance(plugin, FarSightedPlugin)]
             for name, asked in plugins.items()
         }
-        self._unsigned = {profile: Signature(self, profile, None) for profile in plugins}
+        self._unsigned = {profile: Signature(self.mark, profile, None) for profile in plugins}
         self._signatures: dict[Hashable, Signature] = {}  # (spec signature, fragments) -> the one signature
         self._specs: dict[Hashable, SpecSignature] = {}  # (profile, fragments) -> the one spec signature
         self._by_look: dict[bytes, Signature] = {}
@@ -98,7 +101,7 @@ class Signer:
         Raises KeyError for a pod of no profile.
         """
         signed = pod.signature
-        if isinstance(signed, Signature) and signed.signer is self:
+        if isinstance(signed, Signature) and signed.made_by is self.mark:
             return signed
         # Pods of one template share its parts (api/sharing.py): then there is nothing to encode.
         this = pod.pod
@@ -161,7 +164,7 @@ class Signer:
         found = self._signatures.get(key)
         if found is None:
             self._make_room(PER_SIGNATURE)
-            found = self._signatures[key] = Signature(self, profile, spec, fragments)
+            found = self._signatures[key] = Signature(self.mark, profile, spec, fragments)
         return found
 
     def _ask_of_spec(

@@ -116,7 +116,7 @@ def test_another_signers_signature_is_not_taken_for_ones_own(plugin: ByLabel) ->
     found = one.sign(pod)
     assert other.sign(pod) is not found
     assert isinstance(pod.signature, Signature)
-    assert pod.signature.signer is other
+    assert pod.signature.made_by is other.mark
 
 
 # --- what in-tree plugins sign ------------------------------------------------------------------------------------
