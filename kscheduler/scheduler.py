@@ -11,6 +11,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -204,7 +205,10 @@ class Scheduler:
         extenders = build_extenders(config, self.measurements, stopwatch, extender_endpoint)
         config = without_ignored_resources(config)
         self._clock = clock
-        self._rng = rng
+        self._rng = rng  # of decisions
+        # Of pauses and of how long watches last. What these draw depends on answers of the apiserver, so decisions do
+        # not draw from it, too: else a preemption would begin at another node because a watch was opened again.
+        self._jitter = copy(rng)
         self._known_pods: dict[str, Pod] = {}  # key -> unfinished pod, as the watch shows it
         self.cache = Cache(assumed_ttl_s=options.assumed_pod_ttl_s)
         self.nominations = Nominations()
@@ -217,11 +221,11 @@ class Scheduler:
         self._next_expiry = 0.0
         self.permission = WritePermission()
         # 2. Writers, and what is known of the cluster beside nodes and pods.
-        self.binder = Binder(client, rng, self.permission)
+        self.binder = Binder(client, self._jitter, self.permission)
         self.recorder = EventRecorder(
             client,
             clock,
-            rng,
+            self._jitter,
             controller=config.profiles[0].scheduler_name,
             instance=options.identity,
             max_queued=MAX_QUEUED_EVENTS,
@@ -613,7 +617,7 @@ class Scheduler:
             client,
             listeners,
             clock=self._clock,
-            rng=self._rng,
+            rng=self._jitter,
             stopwatch=stopwatch,
             measurements=self.measurements,
             pauses=options.pauses,

@@ -89,7 +89,8 @@ def test_preemption_ends_alike_by_events_and_by_tasks(latency: Latency) -> None:
     assert ended.events["Preempted"] > 0
 
 
-@pytest.mark.parametrize("seed", range(12))
+# 142: preemption draws at random after a watch by tasks has ended and was opened again.
+@pytest.mark.parametrize("seed", [*range(12), 142])
 def test_clusters_whose_nodes_go_and_come_end_alike_by_events_and_by_tasks(seed: int) -> None:
     compare(lambda: scenario(seed), list(LATENCIES.values())[seed % 3], default_config())
 
