@@ -29,6 +29,7 @@ from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client import protobuf
 from kscheduler.client.adaptive_limit import AdaptiveLimit
 from kscheduler.client.binding_writer import BindingWriter, binding_path
+from kscheduler.client.concurrency import within
 from kscheduler.client.connections import Carrier
 from kscheduler.client.credentials import Credentials, checked_server, load_credentials
 from kscheduler.client.foreign_bodies import decoded
@@ -70,6 +71,9 @@ T = TypeVar("T")
 REQUEST_TIMEOUT_S = 30.0
 LIST_TIMEOUT_S = 60.0
 DEFAULT_WRITES = 100  # bindings, status patches and Events under way at once, unless `direct_binds` sets another bound
+# Bindings overtake a status patch that waits for the rate limit, but for so long only: a backlog may last for minutes,
+# and preemptions, volumes and autoscalers wait for conditions and nominations.
+STATUS_PATIENCE_S = 0.2
 # An apiserver that opens a watch at all does so at once, events or not: then another is opened beside the first.
 WATCH_OPENS_S = 1.0
 # A request for the Lease is sent again, too; later, if the last one took longer. Its holder has 10 s, by default.
@@ -493,8 +497,19 @@ class KubeClient:
     async def _limit(self, limiter: RateLimiter, priority: Priority, verb: str) -> None:
         if limiter.try_acquire():
             return
-        waited_s = await limiter.acquire(priority)
-        self._transport.observer.observe_rate_limiter(verb, self.host, waited_s)
+        start = self._clock.now()
+        if priority is Priority.STATUS:
+            await self._limit_status(limiter)
+        else:
+            await limiter.acquire(priority)
+        self._transport.observer.observe_rate_limiter(verb, self.host, self._clock.now() - start)
+
+    async def _limit_status(self, limiter: RateLimiter) -> None:
+        """Wait for the token of a status patch, which bindings may overtake for a while."""
+        try:
+            await within(STATUS_PATIENCE_S, limiter.acquire(Priority.STATUS))
+        except TimeoutError:
+            await limiter.acquire(Priority.BIND)
 
     # --- leases -------------------------------------------------------------------------------------------------
 

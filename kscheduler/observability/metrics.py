@@ -376,7 +376,7 @@ class Metrics:
         )
         self.rest_client_rate_limiter_duration_seconds = self._histograms(
             "rest_client_rate_limiter_duration_seconds",
-            "Time requests waited for the client's own qps and burst.",
+            "Time requests waited for the client's own qps and burst; counts only those that had to wait.",
             REQUEST_BOUNDS,
             ("verb", "host"),
         )

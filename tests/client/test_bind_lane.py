@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
+from kscheduler.api.objects import ObjectMeta, Pod
 from kscheduler.client.bind_lane import BindLane
 from kscheduler.client.binder import Binder
 from kscheduler.client.credentials import Credentials, Endpoint
 from kscheduler.client.kube import KubeClient
-from kscheduler.client.protocol import Binding
+from kscheduler.client.protocol import Binding, PodStatusPatch
 from kscheduler.errors import APIError, Conflict, Forbidden, NotFound, NotLeading
 from kscheduler.input.redaction import SecretURL
 from kscheduler.simulator.cluster import Cluster
@@ -120,6 +121,15 @@ async def test_more_than_the_limit_wait_their_turn(server: FakeAPIServer) -> Non
         assert await bench.lane.drain(LONG_S) == 0
         assert bench.lane.has_room
     assert sorted(bindings(server)) == sorted(names)
+
+
+async def test_a_condition_does_not_wait_for_all_bindings_that_the_rate_limit_holds_back(server: FakeAPIServer) -> None:
+    async with lane_to(server, qps=200.0, burst=1) as bench:
+        bench.submit(*(f"p{number}" for number in range(400)))
+        waits = Pod(metadata=ObjectMeta(name="waits", namespace="default", uid="u"))
+        await bench.client.patch_pod_status(waits, PodStatusPatch(nominated_node_name="n1"))
+        assert len(bench.lane) > 0
+        await bench.lane.cancel()
 
 
 @pytest.mark.parametrize(("status", "kind"), [(409, Conflict), (404, NotFound), (403, Forbidden), (422, APIError)])
