@@ -314,7 +314,8 @@ class Scheduler:
             BindingTasks(
                 options.bind_concurrency,
                 self._work.set,
-                lambda: len(self._pre_binds) + len(self.waiting_pods) + len(outside) + len(quick_steps),
+                lambda: self._unwritten + len(outside) + len(quick_steps),
+                lambda: self._unwritten,
             ),
             BindLane(client, self.binder, limit=options.bind_concurrency, on_overdue=self._work.set),
             self._work.set,
@@ -716,6 +717,11 @@ class Scheduler:
         )
 
     @property
+    def _unwritten(self) -> int:
+        """The number of pods that wait, on Permit or in PreBind, before their binding is written."""
+        return len(self._pre_binds) + len(self.waiting_pods)
+
+    @property
     def is_synced(self) -> bool:
         return all(informer.synced.is_set() for informer in self.informers)
 
@@ -752,11 +758,11 @@ class Scheduler:
                 await self._work.run()
                 await self._batch.get_answers()
             await self._cancel_lanes()
-            binds, preemptions = await asyncio.gather(self.bindings.drain(DRAIN_S), self.preemptions.drain(DRAIN_S))
+            _, preemptions = await asyncio.gather(self.bindings.drain(DRAIN_S), self.preemptions.drain(DRAIN_S))
             claims = await self.claim_writes.drain(DRAIN_S)  # bindings that failed meanwhile have begun some of them
+            binds = len(self.bindings)
             if binds or preemptions or claims:
-                not_written = len(self.waiting_pods) + len(self._pre_binds)
-                self.undecided_bindings = binds - not_written
+                self.undecided_bindings = max(0, binds - self._unwritten)
                 left = {"binds": binds, "preemptions": preemptions, "claims": claims}
                 log.warning("stopping in the middle of work", extra=left)
         finally:

@@ -19,7 +19,7 @@ from kscheduler.client.binder import Binder
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.protocol import Binding, BindsDirectly, Client, OnAnswered, nothing
 from kscheduler.client.slots import OVERDUE_S
-from kscheduler.errors import APIError
+from kscheduler.errors import APIError, NotLeading
 
 DEFAULT_LIMIT = 100
 
@@ -27,9 +27,10 @@ DEFAULT_LIMIT = 100
 class _Period:
     """The time between two calls of `BindLane.cancel`. Outcomes of bindings from an earlier period are not reported."""
 
-    __slots__ = ("is_over",)
+    __slots__ = ("is_ending", "is_over")
 
     def __init__(self) -> None:
+        self.is_ending = False  # no binding is sent for the first time any more
         self.is_over = False
 
 
@@ -108,6 +109,15 @@ class BindLane:
             await asyncio.wait([self._empty], timeout=timeout_s)
         return self._open
 
+    async def withdraw_unsent(self, timeout_s: float) -> int:
+        """Send no further bindings; wait up to `timeout_s` seconds for those that were sent, as `drain` does.
+
+        The outcome of a binding that was not sent is not reported. The client lets go of it when the next token of its
+        rate limit comes.
+        """
+        self._period.is_ending = True
+        return await self.drain(timeout_s)
+
     async def cancel(self) -> None:
         """Stop writing bindings, and report none of those under way, whose outcomes remain unknown.
 
@@ -156,6 +166,13 @@ class BindLane:
         if self._empty is not None and not self._open and not one.period.is_over:
             self._tell_empty()
 
+    def leave(self, one: _Submitted) -> None:
+        """Forget a binding that was withdrawn before it was sent."""
+        self._open -= 1
+        self._overdue -= one.counts_as_overdue
+        if not self._open:
+            self._tell_empty()
+
     def _tell_empty(self) -> None:
         if self._empty is not None and not self._empty.done():
             self._empty.set_result(None)
@@ -174,8 +191,8 @@ class _Submitted(msgspec.Struct, eq=False):
     give_up_first: Callable[[], None] = nothing  # abandons the first try; set once that is overdue
 
     def may_write(self) -> bool:
-        elected = self.lane.permission.elected  # as WritePermission.may_write, without its call
-        return not self.period.is_over and (elected is None or elected.is_leader)
+        period, elected = self.period, self.lane.permission.elected  # as WritePermission.may_write, without its call
+        return not (period.is_over or period.is_ending) and (elected is None or elected.is_leader)
 
     def on_overdue(self) -> None:
         """Let the `Binder` write the binding again, since its first request has had no answer for longer than usual.
@@ -208,6 +225,8 @@ class _Submitted(msgspec.Struct, eq=False):
             self.first_try.ended(error)
         elif self.period.is_over:
             return
+        elif self.period.is_ending and isinstance(error, NotLeading):  # not sent
+            self.lane.leave(self)
         elif error is not None and error.status == 401:
             # Certainly not carried out, and nothing was written before; the ordinary way reads the token again.
             self.lane.go_on(self, Tries())

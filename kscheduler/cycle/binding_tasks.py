@@ -16,6 +16,11 @@ from kscheduler.framework.faults import running
 from kscheduler.framework.interface import Plugin
 from kscheduler.framework.status import Status, error_status
 
+# When stopping, pods that only wait for others (a provisioner, the rest of a gang) are given so long. That would do for
+# a few writes of PreBind; all other pods have no scheduler meanwhile, and the next leader decides these again.
+WAITING_DRAIN_S = 1.0
+LOOK_S = 0.05  # between two looks whether those left only wait
+
 
 class BackgroundTasks:
     """Tasks that can be waited for together.
@@ -63,18 +68,34 @@ class BindingTasks(BackgroundTasks):
 
     `waiting` returns how many of them wait for something else, for minutes perhaps. Those do not count toward the
     limit: a provisioner that is slow, a gang that is not complete, or a Bind plugin that hangs must not keep other pods
-    from being decided.
+    from being decided. `unwritten` returns how many of them wait before their binding is written.
     """
 
-    def __init__(self, limit: int, on_change: Callable[[], None], waiting: Callable[[], int] = lambda: 0) -> None:
+    def __init__(
+        self,
+        limit: int,
+        on_change: Callable[[], None],
+        waiting: Callable[[], int] = lambda: 0,
+        unwritten: Callable[[], int] = lambda: 0,
+    ) -> None:
         super().__init__("a binding cycle", on_change)
         self.limit = limit
         self._waiting = waiting
+        self._unwritten = unwritten
 
     @property
     def room(self) -> int:
         """The number of binding cycles that may be started; negative when many that waited have gone on at once."""
         return self.limit - len(self.running) + self._waiting()
+
+    async def drain(self, timeout_s: float) -> int:
+        """Wait as `BackgroundTasks.drain` does, but only for WAITING_DRAIN_S if none but `unwritten` ones are left."""
+        now = asyncio.get_running_loop().time
+        end = now() + timeout_s
+        await super().drain(min(timeout_s, WAITING_DRAIN_S))
+        while len(self.running) > self._unwritten() and (left_s := end - now()) > 0:
+            await asyncio.wait(self.running, timeout=min(left_s, LOOK_S), return_when=asyncio.FIRST_COMPLETED)
+        return len(self.running)
 
 
 @dataclass(slots=True)

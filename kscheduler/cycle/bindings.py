@@ -19,6 +19,8 @@ from kscheduler.cycle.binding_tasks import BindingTasks
 from kscheduler.cycle.schedule_one import BindingCycle, ScheduleOne
 from kscheduler.errors import APIError
 
+WITHDRAW_S = 2.0  # for the answers to those sent last, and for the client to let go of the others
+
 
 class Bindings:
     """All bindings under way. `on_room` is called when decisions may continue, or a pod needs another decision."""
@@ -72,11 +74,15 @@ class Bindings:
                 self._on_room()
 
     async def drain(self, timeout_s: float) -> int:
-        """Wait for all bindings for at most `timeout_s` seconds, and return how many are still under way."""
+        """Wait for all bindings for at most `timeout_s` seconds, and return how many are still under way.
+
+        In the last WITHDRAW_S of them, none is sent any more that has waited for the client's rate limit until then.
+        """
         now = asyncio.get_running_loop().time
         end = now() + timeout_s
         left = await self._tasks.drain(timeout_s)  # first, since a binding follows each of them
-        return left + await self._lane.drain(max(0.0, end - now()))
+        await self._lane.drain(max(0.0, end - WITHDRAW_S - now()))
+        return left + await self._lane.withdraw_unsent(max(0.0, end - now()))
 
     async def cancel(self) -> None:
         """Stop all bindings at once, for a scheduler that must not bind any more."""

@@ -132,6 +132,19 @@ async def test_a_condition_does_not_wait_for_all_bindings_that_the_rate_limit_ho
         await bench.lane.cancel()
 
 
+async def test_bindings_that_wait_for_the_rate_limit_can_be_withdrawn(server: FakeAPIServer) -> None:
+    async with lane_to(server, qps=50.0, burst=5) as bench:
+        bench.submit(*(f"p{number}" for number in range(100)))
+        while len(bindings(server)) < 10:  # noqa: ASYNC110 -- nobody tells
+            await asyncio.sleep(0.01)
+        assert await bench.lane.withdraw_unsent(LONG_S) == 0
+        sent = bindings(server)
+        assert len(sent) < 100
+        assert {name: calls for name, calls in bench.outcomes.items() if calls} == {name: [None] for name in sent}
+        assert await bench.lane.drain(0.1) == 0
+        assert bindings(server) == sent
+
+
 @pytest.mark.parametrize(("status", "kind"), [(409, Conflict), (404, NotFound), (403, Forbidden), (422, APIError)])
 async def test_a_refusal_is_told_at_once(server: FakeAPIServer, status: int, kind: type[APIError]) -> None:
     server.fail("POST", "/binding", status=status, reason="No")

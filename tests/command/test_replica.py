@@ -19,6 +19,7 @@ from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.command.replica import Replica, measure_lag
 from kscheduler.config.load import default_config
 from kscheduler.config.releases import DEFAULT_RELEASE, RELEASE_1_36, RELEASE_1_37, Release
+from kscheduler.cycle.binding_tasks import WAITING_DRAIN_S
 from kscheduler.errors import InternalError, StoppedAtOnce
 from kscheduler.observability.measurements import Measurements
 from kscheduler.observability.metrics import Metrics
@@ -289,8 +290,12 @@ def test_a_leader_told_to_stop_while_a_volume_is_made_releases_its_lease(signals
         world.cluster.create_pod(pod_with("c0", name="p0").uid("").obj())
         await world.until(lambda: len(leader.scheduler.bindings) == 1)
         stop(signals[0])
+        stopped_s = world.clock.now()
+        world.pods(1, first=1)
         await leader.task
         await world.until(lambda: world.holder == "b", within_s=1)
+        await world.until(lambda: world.pending == 1, within_s=1)
+        assert world.clock.now() - stopped_s < WAITING_DRAIN_S + 1.0  # nobody schedules until then
 
     run(scenario)
 

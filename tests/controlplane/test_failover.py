@@ -6,6 +6,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,9 @@ KILL_AT = 600  # pods bound
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
 
-def replica(control_plane: ControlPlane, name: str, lease_duration_s: int, *, wait: bool = True) -> KScheduler:
+def replica(
+    control_plane: ControlPlane, name: str, lease_duration_s: int, *, wait: bool = True, **options: Any
+) -> KScheduler:
     lease = {
         "leaseDuration": f"{lease_duration_s}s",
         "renewDeadline": f"{lease_duration_s * 2 // 3}s",
@@ -31,7 +34,7 @@ def replica(control_plane: ControlPlane, name: str, lease_duration_s: int, *, wa
         "resourceName": "kscheduler",
         "resourceNamespace": "kube-system",
     }
-    return KScheduler(control_plane, name=name, leader_elect=True, lease=lease, wait=wait)
+    return KScheduler(control_plane, name=name, leader_elect=True, lease=lease, wait=wait, **options)
 
 
 def hold_lease(control_plane: ControlPlane) -> None:
@@ -106,6 +109,23 @@ def test_the_standby_finishes_when_the_leader_ends_in_mid_run(
         "one Scheduled Event for each pod",
         state=lambda: verify(control_plane.api).problems[:5],
     )
+
+
+def test_a_leader_that_ends_releases_its_lease_though_the_rate_limit_holds_bindings_back_for_longer_than_it_waits(
+    fresh_control_plane: Callable[..., ControlPlane],
+) -> None:
+    control_plane = fresh_control_plane(audit=True)
+    create(control_plane.credentials, nodes(1))
+    create(control_plane.credentials, pods(40))
+    leader = replica(control_plane, "one", 3600, qps=1.0, burst=10)
+    with BindWatch(control_plane.credentials) as watch:
+        watch.wait(10)
+        standby = replica(control_plane, "two", 3600, qps=1_000)
+        leader.process.signal(signal.SIGTERM)
+        watch.wait(40)
+    assert leader.process.wait() == 0
+    assert leaders([standby])
+    check(control_plane)
 
 
 @pytest.mark.parametrize("elect", [False, True], ids=["alone", "elected"])
