@@ -149,7 +149,9 @@ class RateLimiter:
 
     def _refill(self) -> None:
         now = self._clock.now()
-        self._tokens = min(self._burst, self._tokens + (now - self._updated) * self._qps)
+        # As in client-go, those that wait lose no token because they are served late.
+        most = max(self._burst, self._wanted)
+        self._tokens = min(most, self._tokens + (now - self._updated) * self._qps)
         self._updated = now
 
     def _serve(self) -> None:

@@ -151,6 +151,35 @@ def test_where_tokens_come_fast_those_of_ten_milliseconds_come_together() -> Non
     simulate(1000, 20, scenario)
 
 
+def test_who_is_served_late_by_a_busy_loop_loses_no_token() -> None:
+    class LateClock:
+        """The loop's clock, and how much later it is by now because something has kept the loop busy."""
+
+        def __init__(self) -> None:
+            self.late_s = 0.0
+
+        def now(self) -> float:
+            return now() + self.late_s
+
+        def wall(self) -> float:
+            return self.now()
+
+    async def main() -> None:
+        clock = LateClock()
+        limiter = RateLimiter(10, 1, clock)
+        came: list[int] = []
+        assert limiter.try_acquire()
+        limiter.want(Waiting(Priority.BIND, came.append), 8)
+        clock.late_s = 0.5
+        await asyncio.sleep(0.11)
+        assert came == [6]
+        await asyncio.sleep(0.2)
+        assert sum(came) == 8
+        assert not limiter.try_acquire_some(9) > 1
+
+    run_virtual(main())
+
+
 def test_requests_that_want_many_tokens_leave_some_to_those_that_come_after_them() -> None:
     async def scenario(limiter: RateLimiter) -> None:
         served: list[str] = []
