@@ -7,8 +7,9 @@ Pods arrive at a rate, are scheduled by three guests (one pure; one that holds a
 the extension interface, which traps if its instance is not the same from Reserve to PostBind), and leave some seconds
 after they were bound. Each guest is a file of which several versions take turns; some are broken or trap when called,
 and must be refused. At the end every pod must have been bound once, and no instance may be held any more. After the
-first fifth of the time nothing may grow: resident memory by no more than a few MiB, threads by no more than instance
-pools may, file descriptors not at all. The slopes in the report are of straight lines fitted to the time after that.
+first fifth of the time threads may grow by no more than instance pools may, and file descriptors not at all; after the
+second, resident memory by no more than a few MiB. The slopes in the report are of straight lines fitted to the time
+after the first fifth.
 """
 
 from __future__ import annotations
@@ -81,9 +82,9 @@ class Report:
 
     @property
     def grown_mib(self) -> float:
-        """Of the last fifth above the second one: by then caches have filled."""
+        """Of the last fifth above the third one: by then caches and the allocator's arenas of threads have filled."""
         fifth = max(len(self.resident_mib) // 5, 1)
-        early, late = self.resident_mib[fifth : 2 * fifth], self.resident_mib[-fifth:]
+        early, late = self.resident_mib[2 * fifth : 3 * fifth], self.resident_mib[-fifth:]
         return statistics.median(late) - statistics.median(early) if early else 0.0
 
     def judge_growth(self, most_mib: float) -> None:

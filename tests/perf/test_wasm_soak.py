@@ -14,13 +14,13 @@ package("ziglang")
 
 @pytest.mark.slow
 def test_no_pod_is_lost_and_no_instance_left_over_while_guests_are_replaced() -> None:
-    report = soak(20, nodes=50, rate=100, reload_s=0.8)
+    report = soak(30, nodes=50, rate=100, reload_s=0.8)
     assert report.faults == []
     assert report.reloads["replaced"] >= 8
     assert report.reloads["refused"] >= 2
     assert len(report.latencies_s) == report.pods
     assert report.instances[-1] <= len(PLUGINS) * MAX_IDLE  # what a pool for each guest keeps idle
-    report.judge_growth(16.0)
+    report.judge_growth(24.0)  # while some 35 guests are replaced, of which each has a megabyte or more
     assert report.faults == []
 
 

@@ -45,7 +45,7 @@ SECONDS: dict[str, int] = {
     "controlplane/test_explain.py": 20,
     "controlplane/test_wasm.py": 20,
     "framework/test_lanes_agree.py": 20,
-    "perf/test_wasm_soak.py": 20,
+    "perf/test_wasm_soak.py": 30,
 }
 
 
