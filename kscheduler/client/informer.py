@@ -512,9 +512,9 @@ class Informer(Generic[T]):
 
     def _worked(self) -> None:
         if self._backoff.failures:
-            is_said_by_last = self._outages.hinders(self) and self._outages.kinds > 1
+            is_logged_by_last = self._outages.hinders(self) and self._outages.kinds > 1
             log.log(
-                logging.DEBUG if is_said_by_last else logging.INFO,
+                logging.DEBUG if is_logged_by_last else logging.INFO,
                 "list and watch work again",
                 extra={"resource": self.resource.plural, "failures": self._backoff.failures},
             )

@@ -1,4 +1,4 @@
-"""Lets informers say once what hinders all of them, such as an apiserver that is down or credentials that have expired.
+"""Lets informers log once what hinders all of them, such as an apiserver that is down or credentials that have expired.
 
 a kind fails --> is that known to hinder another kind? -- no --> it is logged
 a kind works again, or fails for a reason of its own --> was it the last one? -- yes --> the end is logged

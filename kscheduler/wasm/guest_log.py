@@ -1,9 +1,9 @@
 """Limits how much a guest logs, so that one that logs at each call does not flood the log of the scheduler.
 
     message -- has its severity a token? -- yes --> logged
-                                         -- no  --> left out and counted: said at the first one, then once a minute
+                                         -- no  --> left out and counted: reported at the first one, then once a minute
 
-Messages of each severity have tokens of their own, so that a guest that tells much does not hide its errors.
+Messages of each severity have tokens of their own, so that a guest that logs much does not hide its errors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A guest may log some hundred messages at once and then a few a second; what is left out is counted and said."""
+"""A guest may log some hundred messages at once and then a few a second; what is left out is counted and reported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RULES = LogRules(burst=5, per_s=2.0, report_s=60.0)
 INFO, ERROR = 0, 2
 
 
-class Told:
+class LimitedLog:
     """A guest's log with a clock, and the reports of what was left out."""
 
     def __init__(self, caplog: pytest.LogCaptureFixture, rules: LogRules = RULES, now: float = 0.0) -> None:
@@ -22,7 +22,8 @@ class Told:
         self.clock = ManualClock(now)
         self.log = GuestLog("Policy", lambda: self.clock.now(), rules)
 
-    def admitted(self, messages: int, severity: int = INFO) -> int:
+    def logged_of(self, messages: int, severity: int = INFO) -> int:
+        """Return how many of so many messages at once are logged."""
         return sum(self.log.admits(severity) for _ in range(messages))
 
     @property
@@ -32,47 +33,49 @@ class Told:
 
 
 def test_a_burst_is_logged_and_then_so_many_a_second(caplog: pytest.LogCaptureFixture) -> None:
-    told = Told(caplog)
-    assert told.admitted(100) == 5
-    told.clock.advance(2)
-    assert told.admitted(100) == 4
-    told.clock.advance(3600)
-    assert told.admitted(100) == 5
+    guest_log = LimitedLog(caplog)
+    assert guest_log.logged_of(100) == 5
+    guest_log.clock.advance(2)
+    assert guest_log.logged_of(100) == 4
+    guest_log.clock.advance(3600)
+    assert guest_log.logged_of(100) == 5
 
 
 def test_errors_are_logged_beside_a_flood_of_other_messages(caplog: pytest.LogCaptureFixture) -> None:
-    told = Told(caplog)
-    told.admitted(1000, INFO)
-    assert told.admitted(3, ERROR) == 3
+    guest_log = LimitedLog(caplog)
+    guest_log.logged_of(1000, INFO)
+    assert guest_log.logged_of(3, ERROR) == 3
 
 
-def test_what_is_left_out_is_said_at_the_first_message_and_then_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
-    told = Told(caplog)
-    told.admitted(100)
-    assert told.left_out == [1]
-    told.clock.advance(59)
-    told.admitted(50)  # five of them are logged
-    assert told.left_out == [1]
-    told.clock.advance(1)
-    told.admitted(1)
-    assert told.left_out == [1, 94 + 45]
+def test_what_is_left_out_is_reported_at_the_first_message_and_then_once_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    guest_log = LimitedLog(caplog)
+    guest_log.logged_of(100)
+    assert guest_log.left_out == [1]
+    guest_log.clock.advance(59)
+    guest_log.logged_of(50)  # five of them are logged
+    assert guest_log.left_out == [1]
+    guest_log.clock.advance(1)
+    guest_log.logged_of(1)
+    assert guest_log.left_out == [1, 94 + 45]
 
 
 def test_a_guest_that_logs_little_is_never_limited(caplog: pytest.LogCaptureFixture) -> None:
-    told = Told(caplog)
+    guest_log = LimitedLog(caplog)
     for _ in range(1000):
-        told.clock.advance(0.5)
-        assert told.admitted(1) == 1
-    assert told.left_out == []
+        guest_log.clock.advance(0.5)
+        assert guest_log.logged_of(1) == 1
+    assert guest_log.left_out == []
 
 
 def test_a_clock_that_is_replaced_by_an_earlier_one_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    told = Told(caplog, now=1_000_000.0)
-    told.admitted(100)
-    told.clock = ManualClock(10.0)
-    told.admitted(1)
-    assert told.left_out == [1, 95]
+    guest_log = LimitedLog(caplog, now=1_000_000.0)
+    guest_log.logged_of(100)
+    guest_log.clock = ManualClock(10.0)
+    guest_log.logged_of(1)
+    assert guest_log.left_out == [1, 95]
 
 
 def test_commands_that_show_each_message_have_no_limit(caplog: pytest.LogCaptureFixture) -> None:
-    assert Told(caplog, NO_LOG_LIMIT).admitted(10_000) == 10_000
+    assert LimitedLog(caplog, NO_LOG_LIMIT).logged_of(10_000) == 10_000

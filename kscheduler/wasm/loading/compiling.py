@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 class Patience:
     """How long a guest may take to compile. Large ones written in Go take some seconds; engines cannot be stopped."""
 
-    first_word_s: float = 10.0  # until the log says that it takes long; twice as long each time
+    first_report_s: float = 10.0  # until the log says that it takes long; twice as long each time
     limit_s: float = 300.0  # then it is given up
 
 
@@ -99,15 +99,15 @@ def compile_module(
 def _wait(compiling: Future[Module], patience: Patience, fields: dict[str, object]) -> None:
     """Wait until a guest is compiled, and log now and then that it is not. Raises LoadError when patience ends."""
     start = time.monotonic()
-    word_s, said = patience.first_word_s, False
+    report_s, has_reported = patience.first_report_s, False
     while True:
         passed_s = time.monotonic() - start
-        if wait((compiling,), max(0.0, min(word_s, patience.limit_s) - passed_s)).done:
-            if said:
+        if wait((compiling,), max(0.0, min(report_s, patience.limit_s) - passed_s)).done:
+            if has_reported:
                 took_s = time.monotonic() - start
                 log.info("a wasm plugin has been compiled", extra={**fields, "seconds": round(took_s, 1)})
             return
-        if word_s >= patience.limit_s:
+        if report_s >= patience.limit_s:
             raise LoadError(f"expected at most {patience.limit_s:g} s of compiling, got more")
-        log.warning("a wasm plugin takes long to compile", extra={**fields, "seconds": round(word_s, 1)})
-        word_s, said = 2.0 * word_s, True
+        log.warning("a wasm plugin takes long to compile", extra={**fields, "seconds": round(report_s, 1)})
+        report_s, has_reported = 2.0 * report_s, True

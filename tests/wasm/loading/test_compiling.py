@@ -108,7 +108,7 @@ def test_a_guest_that_takes_long_is_named_in_the_log_until_it_is_compiled(caplog
     logger, handler = logging.getLogger("kscheduler.wasm.loading.compiling"), ReleaseAtFirstWord(engine)
     logger.addHandler(handler)
     try:
-        compile_module(FILTER, DIGEST, engine, None, plugin="Policy", patience=Patience(first_word_s=1e-6))
+        compile_module(FILTER, DIGEST, engine, None, plugin="Policy", patience=Patience(first_report_s=1e-6))
     finally:
         logger.removeHandler(handler)
     first, *_, last = caplog.records
