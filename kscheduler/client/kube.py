@@ -463,6 +463,9 @@ class KubeClient:
         self._event_tokens -= kept
         return kept + self._event_limiter.try_acquire_some(most - kept)
 
+    def put_back_event_tokens(self, count: int) -> None:
+        self._event_tokens += count
+
     def send_events(self, events: Sequence[tuple[Event, OnAnswered]], slot: EventSlot | None = None) -> bool:
         transport, count = self._transport, len(events)
         if not transport.sends or (slot is None and not self._event_limiter.try_acquire_many(count)):

@@ -393,6 +393,10 @@ class SendsEventsTogether(Protocol):
         """Take up to `most` tokens of the rate limit that are there now, and return how many."""
         ...
 
+    def put_back_event_tokens(self, count: int) -> None:
+        """Return tokens that were taken for Events which do not go in this way after all."""
+        ...
+
 
 class BindRequest(Protocol):
     """A binding to write once, by callbacks instead of a task. All of them are called from the event loop."""

@@ -438,7 +438,8 @@ class EventRecorder:
         if self._together is None or most <= 0 or series.count > 1 or series.failures:
             return self._send(series, slot)
         all_series = [series]
-        for _ in range(self._together.take_event_tokens(most)):
+        tokens = self._together.take_event_tokens(most)
+        for _ in range(tokens):
             more = self._queue.pop()
             assert more is not None  # there are at least `most`
             if more.count > 1 or more.failures:
@@ -446,9 +447,13 @@ class EventRecorder:
             else:
                 all_series.append(more)
         events = [(self._event_of(each), partial(self._answered, each)) for each in all_series]
+        alone = tokens - (len(events) - 1)
+        if alone:
+            self._together.put_back_event_tokens(alone)
         if self._together.send_events(events, slot):
             self._under_way += len(events)
             return True
+        self._together.put_back_event_tokens(len(events) - 1)
         for more in all_series[1:]:
             self._enqueue(more)
         return False

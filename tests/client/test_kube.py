@@ -687,6 +687,8 @@ async def test_events_go_in_one_write_with_one_that_has_its_slot_as_far_as_there
     answers: asyncio.Queue[APIError | None] = asyncio.Queue()
     slot = await client.event_slot(0.0)
     assert client.take_event_tokens(7) == 4
+    client.put_back_event_tokens(2)
+    assert client.take_event_tokens(7) == 2
     events = [(an_event(f"e{number}"), answers.put_nowait) for number in range(5)]
     assert client.send_events(events, slot)
     assert client._slots.under_way == 5

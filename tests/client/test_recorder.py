@@ -68,10 +68,14 @@ class SendingTogether(Sending):
         self.is_open = True
         self.more: list[int] = []  # how many were to go beside one that had its slot
         self.tokens = 0  # for how many of those there are tokens
+        self.put_back = 0  # tokens taken for those that went alone after all
 
     def take_event_tokens(self, most: int) -> int:
         self.more.append(most)
         return min(most, self.tokens)
+
+    def put_back_event_tokens(self, count: int) -> None:
+        self.put_back += count
 
     def send_events(self, events: Sequence[tuple[Event, OnAnswered]], slot: EventSlot | None = None) -> bool:
         if self.is_open:
@@ -745,6 +749,7 @@ def test_events_that_were_to_go_in_one_write_are_written_another_way_where_that_
         await asyncio.sleep(1)
         assert sorted(event.regarding.name for event in world.events) == sorted(f"p{i}" for i in range(20))
         assert world.together.writes == []
+        assert world.together.put_back == sum(world.together.more)
         assert world.recorder.queued == 0
 
     _simulate(scenario, together=True)
@@ -766,6 +771,7 @@ def test_a_repetition_that_waits_behind_a_new_event_is_counted_in_its_series() -
         series = world.series()
         assert series is not None
         assert series.count == 2
+        assert world.together.put_back == 1  # its write takes a token of its own
 
     _simulate(scenario, together=True)
 
