@@ -19,7 +19,7 @@ from kscheduler.client.concurrency import cancel_and_wait, run_together
 from kscheduler.client.leaderelection import LeaderElector
 from kscheduler.client.protocol import nothing
 from kscheduler.clock import Clock
-from kscheduler.command.start import SIGNALS
+from kscheduler.command.stop_signals import SIGNALS
 from kscheduler.counted import counted
 from kscheduler.errors import APIError, InternalError, StoppedAtOnce
 from kscheduler.observability.measurements import Measurements

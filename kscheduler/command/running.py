@@ -35,7 +35,7 @@ from kscheduler.command.memory import Collections
 from kscheduler.command.owner_file import write_for_owner
 from kscheduler.command.replica import Endpoint, Replica
 from kscheduler.command.served import Reviewers, build_server, build_webhook, connect_reviewers
-from kscheduler.command.start import SIGNALS, end_at_next_signal
+from kscheduler.command.stop_signals import SIGNALS, end_at_next_signal
 from kscheduler.config.dump import to_yaml
 from kscheduler.config.emulated_version import FLAG
 from kscheduler.config.ineffective import ineffective_fields

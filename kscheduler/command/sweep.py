@@ -25,10 +25,11 @@ from kscheduler.sweep.grid import read_grid
 from kscheduler.sweep.job import INDEX_VARIABLE, job_manifests, read_lines, run_index
 from kscheduler.sweep.options import CollectArguments, IndexArguments, SweepArguments
 from kscheduler.sweep.packing import pack
-from kscheduler.sweep.plan import Plan, Task
+from kscheduler.sweep.plan import Plan
 from kscheduler.sweep.report_html import to_html
 from kscheduler.sweep.report_text import to_text
 from kscheduler.sweep.results import Finished, PlanFile, Results
+from kscheduler.sweep.runs import Task
 
 EXIT_INCOMPLETE = 1  # runs failed, or are left
 JOB_FILE = "job.yaml"

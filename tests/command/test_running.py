@@ -10,7 +10,7 @@ import pytest
 
 from kscheduler.command.emulation import Emulation
 from kscheduler.command.running import until_signal, warn
-from kscheduler.command.start import SIGNALS, end_at_once, end_hurried
+from kscheduler.command.stop_signals import SIGNALS, end_at_once, end_hurried
 from kscheduler.config.load import parse_config
 from kscheduler.errors import ConfigError
 from tests.config.documents import HEAD
