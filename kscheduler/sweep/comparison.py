@@ -16,8 +16,8 @@ from kscheduler.counted import counted
 from kscheduler.errors import ConfigError
 from kscheduler.simulator.statistics import mean, rounded
 from kscheduler.sweep.metrics import SPEED, metric_named, speed_figure
-from kscheduler.sweep.plan import Run
 from kscheduler.sweep.results import PlanFile, Results
+from kscheduler.sweep.runs import Run
 from kscheduler.sweep.spelling import did_you_mean
 
 ENOUGH_SEEDS = 5  # with fewer pairs a standard error says little: its own error is above a third

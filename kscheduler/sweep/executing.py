@@ -17,9 +17,10 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future
 
 import msgspec
 
-from kscheduler.sweep.plan import Task, sent
+from kscheduler.sweep.plan import sent
 from kscheduler.sweep.results import Finished, Result
 from kscheduler.sweep.running import carry_out
+from kscheduler.sweep.runs import Task
 
 MAX_PENDING = 64  # tasks given at once to an executor of the user, whose workers are not known
 KILLED = "the process that carried it out was killed, perhaps because the machine has not enough memory"

@@ -11,7 +11,7 @@ from kscheduler import __version__
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.input.decoding import msgpack_decoder
 from kscheduler.sweep.files import with_content
-from kscheduler.sweep.plan import Inputs, Run, Task
+from kscheduler.sweep.runs import Inputs, Run, Task
 
 MAX_BYTES = 1 << 30  # of an unpacked plan
 

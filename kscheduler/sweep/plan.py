@@ -20,36 +20,11 @@ from kscheduler.sweep.configurations import Configurations
 from kscheduler.sweep.files import InputFile, input_file, with_content
 from kscheduler.sweep.grid import ClusterEntry, Grid, TraceEntry
 from kscheduler.sweep.patches import count_choices
+from kscheduler.sweep.runs import Inputs, Run, Task
 
 FORMAT = 1  # of results; raised when the same run would get other figures from this package
 MAX_RUNS = 10_000
 _OWN_NODES = "own"  # the name of the cluster that a trace brings itself, or of the default nodes
-
-
-class Run(msgspec.Struct, frozen=True):
-    """One run: its key, and the names under which it is reported."""
-
-    key: str
-    trace: str
-    cluster: str
-    config: str
-    seed: int
-
-
-class Inputs(msgspec.Struct, frozen=True):
-    """All inputs of a run but its seed. Paths in `arguments` are those of `files`."""
-
-    arguments: SimulateArguments
-    files: tuple[InputFile, ...]
-    configuration: str  # KubeSchedulerConfiguration as JSON; "": the default one
-    scale: float = 1.0  # factor for the number of nodes
-
-
-class Task(msgspec.Struct, frozen=True):
-    """One run with its inputs, ready to be carried out in any process."""
-
-    run: Run
-    inputs: Inputs
 
 
 @dataclass(frozen=True, slots=True)

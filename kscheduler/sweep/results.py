@@ -20,7 +20,7 @@ from kscheduler.counted import counted
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.input.decoding import json_decoder
 from kscheduler.sweep.metrics import Timing
-from kscheduler.sweep.plan import Run
+from kscheduler.sweep.runs import Run
 
 T = TypeVar("T")
 

@@ -30,8 +30,8 @@ from kscheduler.simulator.traces import HOSTNAME_LABEL, Replay
 from kscheduler.simulator.workload import WorkloadSpec
 from kscheduler.sweep.files import LocalFiles
 from kscheduler.sweep.metrics import Timing, figures_of
-from kscheduler.sweep.plan import Inputs, Task
 from kscheduler.sweep.results import Finished, Result
+from kscheduler.sweep.runs import Inputs, Task
 from kscheduler.wasm.loading.plugins import GuestPlugins
 
 if TYPE_CHECKING:

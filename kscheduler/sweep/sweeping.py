@@ -9,8 +9,9 @@ from typing import Any
 
 from kscheduler.sweep.executing import in_this_process, on_executor
 from kscheduler.sweep.grid import read_grid
-from kscheduler.sweep.plan import MAX_RUNS, Plan, Run
+from kscheduler.sweep.plan import MAX_RUNS, Plan
 from kscheduler.sweep.results import Finished, Result, renamed
+from kscheduler.sweep.runs import Run
 
 
 def sweep(

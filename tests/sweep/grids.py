@@ -9,8 +9,9 @@ from typing import Any
 import yaml
 
 from kscheduler.sweep.grid import parse_grid
-from kscheduler.sweep.plan import Plan, Run, Task
+from kscheduler.sweep.plan import Plan
 from kscheduler.sweep.results import Finished, Result
+from kscheduler.sweep.runs import Run, Task
 from tests.simulator.trace_files import NODES, PODS
 
 STRATEGY = "profiles[0].pluginConfig[name=NodeResourcesFit].args.scoringStrategy.type"

@@ -10,8 +10,8 @@ from itertools import count
 import pytest
 
 from kscheduler.sweep.executing import KILLED, in_processes, in_this_process, on_executor
-from kscheduler.sweep.plan import Task
 from kscheduler.sweep.results import Finished
+from kscheduler.sweep.runs import Task
 from tests.sweep.grids import finished, tasks
 
 
