@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from kscheduler.clock import Clock
 from kscheduler.wasm.binding_threads import BindingThreads
+from kscheduler.wasm.event_recorder import Recorder
 from kscheduler.wasm.extension.encoding.objects import ObjectEncoder, WholeObjects
 from kscheduler.wasm.guest_log import LogRules
-from kscheduler.wasm.loading.scheduler_link import Recorder
 from kscheduler.wasm.pool import PoolObserver
 from kscheduler.wasm.quarantine import QuarantineRules
 

@@ -20,11 +20,12 @@ from kscheduler.errors import ConfigError, KSchedulerError
 if TYPE_CHECKING:
     from kscheduler.api.documents import NodeDocument, PodDocument
     from kscheduler.wasm.engine import Engine
+    from kscheduler.wasm.event_recorder import Recorder
     from kscheduler.wasm.loading.abi import Abi
     from kscheduler.wasm.loading.download import DownloadLimits
     from kscheduler.wasm.loading.guest import Guest
     from kscheduler.wasm.loading.reload import Reloader, ReloadObserver
-    from kscheduler.wasm.loading.scheduler_link import Lender, PluginClass, Recorder
+    from kscheduler.wasm.loading.scheduler_link import Lender, PluginClass
     from kscheduler.wasm.pool import PoolObserver
 
 

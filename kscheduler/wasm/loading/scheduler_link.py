@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kscheduler.api.documents import NodeDocument, PodDocument
 from kscheduler.api.objects import Pod
@@ -22,6 +22,7 @@ from kscheduler.client.protocol import Regarding
 from kscheduler.clock import Clock
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.wasm.binding_threads import BindingThreads
+from kscheduler.wasm.event_recorder import Recorder
 from kscheduler.wasm.guest_log import LogRules
 from kscheduler.wasm.loading.abi import Abi
 from kscheduler.wasm.loading.guest import Guest
@@ -37,22 +38,6 @@ PluginClass = Callable[[Guest], type[Any]]
 BATCH_EVENT_ACTION = "Scheduling"  # action of Events: guests of the batch ABI cannot give one
 
 CONFIGURATION = "KubeSchedulerConfiguration", "kubescheduler.config.k8s.io/v1"  # Events about plugins regard it
-
-
-class Recorder(Protocol):
-    """The part of `client.recorder.EventRecorder` that guests use."""
-
-    def record(
-        self,
-        regarding: Pod | Regarding,
-        *,
-        type: str,
-        reason: str,
-        action: str,
-        note: str,
-        controller: str = "",
-        related: Regarding | None = None,
-    ) -> None: ...
 
 
 class Lender:
