@@ -93,7 +93,7 @@ from kscheduler.quotas.pod_demand import Demand
 from kscheduler.quotas.queue_file import share_queues
 from kscheduler.quotas.quota_standings import quota_amounts
 from kscheduler.quotas.share_queues import ShareQueues
-from kscheduler.quotas.standings import share_amounts
+from kscheduler.quotas.share_standings import share_amounts
 from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces

@@ -15,7 +15,7 @@ from kscheduler.quotas.pod_demand import NO_QUEUE, Demand
 from kscheduler.quotas.queues import Queue, Share
 from kscheduler.quotas.reclaim import can_reclaim
 from kscheduler.quotas.share_queues import ShareQueues
-from kscheduler.quotas.standings import path_of, standing
+from kscheduler.quotas.share_standings import path_of, standing
 
 BEYOND_LIMIT, BEYOND_DESERVED, BEYOND_FAIR_SHARE = "limit", "deserved", "fair share"
 

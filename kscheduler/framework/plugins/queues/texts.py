@@ -6,7 +6,7 @@ from kscheduler.api.share_queues import PREEMPTIBILITY_LABELS, PREEMPTIBLE
 from kscheduler.quotas.pod_demand import Demand
 from kscheduler.quotas.reclaim import Refusal, Refused
 from kscheduler.quotas.running import quantity_of
-from kscheduler.quotas.standings import path_of, standing
+from kscheduler.quotas.share_standings import path_of, standing
 
 
 def refusal(refused: Refused, demand: Demand) -> str:

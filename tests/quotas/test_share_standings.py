@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kscheduler.quotas.queues import Queue, Share
-from kscheduler.quotas.standings import path_of, standing
+from kscheduler.quotas.share_standings import path_of, standing
 
 GPU = "nvidia.com/gpu"
 TEAM = Queue("team-a", shares={GPU: Share(deserved=None, allocated=40, fair=64)})
