@@ -222,16 +222,7 @@ class Scheduler:
         self.permission = WritePermission()
         # 2. Writers, and what is known of the cluster beside nodes and pods.
         self.binder = Binder(client, self._jitter, self.permission)
-        self.recorder = EventRecorder(
-            client,
-            clock,
-            self._jitter,
-            controller=config.profiles[0].scheduler_name,
-            instance=options.identity,
-            max_queued=MAX_QUEUED_EVENTS,
-            on_dropped=self.measurements.event_dropped,
-            writes_scheduled=options.scheduled_events,
-        )
+        self.recorder = self._build_recorder(client, config, options)
         self._past_bindings = PastBindings(clock, enabled=options.recover_events)
         self.volumes = Volumes()
         self._volume_writer = VolumeWriter(client, self.permission)
@@ -247,11 +238,7 @@ class Scheduler:
         self._quota_statuses = QuotaStatuses(client, self.elastic_quotas, self.recorder, self.permission)
         self.share_queues = share_queues(config) if keeps_queues(config) else ShareQueues()
         self._queue_watch = self._build_queue_watch(config)
-        self._queue_statuses = (
-            None
-            if self._queue_watch is None
-            else ShareQueueStatuses(client, self.share_queues, self.permission, self.measurements)
-        )
+        self._queue_statuses = self._build_queue_statuses(client)
         # 3. Gangs, and work in the background, which plugins start.
         self.gangs = self._build_gangs(client, config)
         self.preemptions = BackgroundTasks("a preemption", self._work.set)
@@ -270,16 +257,7 @@ class Scheduler:
         self.profiles = self._build_profiles(config, stopwatch, options)
         self.queue = self._build_queue(config, options, stopwatch)
         self._divisions = None if self._queue_watch is None else self._build_divisions()
-        if self._guests is not None:
-            self._guests.attach(
-                clock=clock,
-                observer=self.measurements,
-                recorder=self.recorder,
-                nodes=self._node_documents.nodes,
-                pods=self._pod_documents.pods,
-            )
-            if self._guests.keep_answers:
-                self._node_documents.call_on_change(self.cache.table.note_change)
+        self._attach_guests()
         # 5. The watch, which feeds cache and queue.
         self.statuses = self._build_statuses(client)
         outside = ExtenderBinder(self.extenders.binders, self.binder, self._work.set)
@@ -291,54 +269,28 @@ class Scheduler:
         self._max_in_unschedulable_s = options.max_in_unschedulable_s
         pauses = options.pauses or RetryPauses(random.Random(0))
         self._refused_pods = self._build_refused_pods(pauses)
-        self._schedule_one = self.one_type(
-            self.cache,
-            self.queue,
-            self.profiles,
-            clock=clock,
-            measurements=self.measurements,
-            stopwatch=stopwatch,
-            recorder=self.recorder,
-            statuses=self.statuses,
-            nominations=self.nominations,
-            waiting_pods=self.waiting_pods,
-            pre_binds=self._pre_binds,
-            quick_steps=quick_steps,
-            current_pod=self._known_pods.get,
-            refused_pods=self._refused_pods,
-            decisions=self.decisions,
-            bind_outside=outside.bind if self.extenders.binders else None,
-        )
-        self.bindings = self.bindings_type(
-            self._schedule_one,
-            BindingTasks(
-                options.bind_concurrency,
-                self._work.set,
-                lambda: self._unwritten + len(outside) + len(quick_steps),
-                lambda: self._unwritten,
-            ),
-            BindLane(client, self.binder, limit=options.bind_concurrency, on_overdue=self._work.set),
-            self._work.set,
-        )
+        self._schedule_one = self._build_schedule_one(stopwatch, quick_steps, outside)
+        self.bindings = self._build_bindings(client, options, quick_steps, outside)
         self._batch = self._build_batch(stopwatch, options)
         self.lanes = self._build_lanes(client, stopwatch)
         if self.live_metrics is not None:
             self.live_metrics.telemetry.watch(self._metrics_changed)
         # 7. What metrics show of all this.
-        self.measurements.show_queue(self.queue)
-        self.measurements.show_sizes(
-            self.cache.sizes,
-            self.bindings.__len__,
-            lambda: {informer.resource.plural: len(informer.store) for informer in self.informers},
-        )
-        self.measurements.show_versions(
-            lambda: {
-                (informer.resource.group_version, informer.resource.plural): informer.resource_version
-                for informer in self.informers
-            }
-        )
+        self._show_state()
 
     # --- construction ---
+
+    def _build_recorder(self, client: Client, config: SchedulerConfig, options: Options) -> EventRecorder:
+        return EventRecorder(
+            client,
+            self._clock,
+            self._jitter,
+            controller=config.profiles[0].scheduler_name,
+            instance=options.identity,
+            max_queued=MAX_QUEUED_EVENTS,
+            on_dropped=self.measurements.event_dropped,
+            writes_scheduled=options.scheduled_events,
+        )
 
     def _build_gangs(self, client: Client, config: SchedulerConfig) -> GangParts | None:
         """Build the parts that schedule gangs; None, without importing them, if pods can name no gang."""
@@ -372,6 +324,11 @@ class Scheduler:
         self.measurements.show_queues(lambda: share_amounts(self.share_queues))
         names = {profile.scheduler_name for profile in config.profiles if QUEUES in profile.plugins.enabled_names()}
         return ShareQueueWatch(self.share_queues, names)
+
+    def _build_queue_statuses(self, client: Client) -> ShareQueueStatuses | None:
+        if self._queue_watch is None:
+            return None
+        return ShareQueueStatuses(client, self.share_queues, self.permission, self.measurements)
 
     def _build_divisions(self) -> ShareDivisionWatch:
         return ShareDivisionWatch(
@@ -546,6 +503,57 @@ class Scheduler:
             registered[EXTENDER] = (ClusterEvent(EventResource.WILDCARD, Action.ALL),)
         return registered
 
+    def _attach_guests(self) -> None:
+        """Give the guests (wasm plugins) what they ask the scheduler for, if there are any."""
+        if self._guests is None:
+            return
+        self._guests.attach(
+            clock=self._clock,
+            observer=self.measurements,
+            recorder=self.recorder,
+            nodes=self._node_documents.nodes,
+            pods=self._pod_documents.pods,
+        )
+        if self._guests.keep_answers:
+            self._node_documents.call_on_change(self.cache.table.note_change)
+
+    def _build_schedule_one(
+        self, stopwatch: Callable[[], float], quick_steps: QuickSteps, outside: ExtenderBinder
+    ) -> ScheduleOne:
+        return self.one_type(
+            self.cache,
+            self.queue,
+            self.profiles,
+            clock=self._clock,
+            measurements=self.measurements,
+            stopwatch=stopwatch,
+            recorder=self.recorder,
+            statuses=self.statuses,
+            nominations=self.nominations,
+            waiting_pods=self.waiting_pods,
+            pre_binds=self._pre_binds,
+            quick_steps=quick_steps,
+            current_pod=self._known_pods.get,
+            refused_pods=self._refused_pods,
+            decisions=self.decisions,
+            bind_outside=outside.bind if self.extenders.binders else None,
+        )
+
+    def _build_bindings(
+        self, client: Client, options: Options, quick_steps: QuickSteps, outside: ExtenderBinder
+    ) -> Bindings:
+        return self.bindings_type(
+            self._schedule_one,
+            BindingTasks(
+                options.bind_concurrency,
+                self._work.set,
+                lambda: self._unwritten + len(outside) + len(quick_steps),
+                lambda: self._unwritten,
+            ),
+            BindLane(client, self.binder, limit=options.bind_concurrency, on_overdue=self._work.set),
+            self._work.set,
+        )
+
     def _build_batch(self, stopwatch: Callable[[], float], options: Options) -> ScheduleBatch:
         lane = None
         if options.compiled_lane:
@@ -672,6 +680,21 @@ class Scheduler:
 
     def _pre_enqueue(self, pod: PodInfo) -> Status | None:
         return self.profiles[pod.pod.spec.scheduler_name].run_pre_enqueue(pod)
+
+    def _show_state(self) -> None:
+        """Let the metrics show how many objects queue, cache and informers hold, and the newest versions of these."""
+        self.measurements.show_queue(self.queue)
+        self.measurements.show_sizes(
+            self.cache.sizes,
+            self.bindings.__len__,
+            lambda: {informer.resource.plural: len(informer.store) for informer in self.informers},
+        )
+        self.measurements.show_versions(
+            lambda: {
+                (informer.resource.group_version, informer.resource.plural): informer.resource_version
+                for informer in self.informers
+            }
+        )
 
     # --- running ---
 
