@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from kscheduler.client import protobuf
 from kscheduler.client.protocol import Binding, BindRequest
-from kscheduler.client.ratelimit import Priority, RateLimiter, Waiting
+from kscheduler.client.ratelimit import Priority, RateLimiter, WaitingRequests
 from kscheduler.client.slots import Slots
 from kscheduler.client.transport import Sent, Transport
 from kscheduler.client.write_permission import NOT_BOUND, not_leading
@@ -47,7 +47,7 @@ class BindingWriter:
         self._timeout_s = timeout_s
         self._waiting: deque[BindRequest] = deque()
         self._tokens = 0  # taken for bindings that wait
-        self._for_tokens = Waiting(_BIND, self._tokens_came)
+        self._for_tokens = WaitingRequests(_BIND, self._tokens_came)
         self._asked_at: deque[float] = deque()  # when each of the tokens that are still to come was asked for
         slots.call_when_free(self._waiting, self._pump)
 

@@ -25,7 +25,7 @@ class Worth(enum.IntEnum):
     SUPERSEDED = 2
 
 
-class Waiting(Protocol):
+class WaitingEvent(Protocol):
     """An Event that can wait in the queue. The queue compares Events by identity."""
 
     worth: Worth
@@ -34,7 +34,7 @@ class Waiting(Protocol):
     uid: str  # of the object that the Event is about
 
 
-T = TypeVar("T", bound=Waiting)
+T = TypeVar("T", bound=WaitingEvent)
 
 
 class EventQueue(Generic[T]):

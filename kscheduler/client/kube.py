@@ -422,9 +422,10 @@ class KubeClient:
         if self._has_event_token():
             self._event_tokens -= 1
         else:
-            count, limited_s = await self._event_limiter.acquire_some(Priority.EVENT, MOST_TOGETHER)
+            start = self._clock.now()
+            count = await self._event_limiter.acquire_some(Priority.EVENT, MOST_TOGETHER)
             self._event_tokens += count - 1
-            self._transport.observer.observe_rate_limiter("POST", self.host, limited_s)
+            self._transport.observer.observe_rate_limiter("POST", self.host, self._clock.now() - start)
         await self._slots.take(Priority.EVENT, waited_s)
         return self._event_slot
 

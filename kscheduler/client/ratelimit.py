@@ -37,7 +37,7 @@ class Priority(enum.IntEnum):
     REPEAT = 3
 
 
-class Waiting(msgspec.Struct, eq=False):
+class WaitingRequests(msgspec.Struct, eq=False):
     """Requests that wait for tokens together; `on_tokens` is called from the event loop with how many have come."""
 
     priority: Priority
@@ -57,7 +57,7 @@ class RateLimiter:
         self._updated = clock.now()
         self._arrival = itertools.count()
         # Heap: priority, arrival -> who waits, or did so and has given up.
-        self._waiting: list[tuple[int, int, Waiting]] = []
+        self._waiting: list[tuple[int, int, WaitingRequests]] = []
         self._wanted = 0  # by all of them
         self._timer: asyncio.TimerHandle | None = None
 
@@ -109,13 +109,13 @@ class RateLimiter:
         self._tokens = tokens - 1.0 if has_one else tokens
         return has_one
 
-    async def acquire(self, priority: Priority = Priority.BIND) -> float:
-        """Wait for a token, and return how many seconds that took."""
-        return 0.0 if self.try_acquire() else (await self.acquire_some(priority, 1))[1]
+    async def acquire(self, priority: Priority = Priority.BIND) -> None:
+        """Wait for a token."""
+        if not self.try_acquire():
+            await self.acquire_some(priority, 1)
 
-    async def acquire_some(self, priority: Priority, most: int) -> tuple[int, float]:
-        """Wait for tokens, and return how many came together, 1 to `most`, and how many seconds that took."""
-        start = self._clock.now()
+    async def acquire_some(self, priority: Priority, most: int) -> int:
+        """Wait for tokens, and return how many came together, 1 to `most`."""
         turn: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
         def on_tokens(count: int) -> None:
@@ -125,17 +125,17 @@ class RateLimiter:
             turn.set_result(count)
             self._give_up(waiting)
 
-        waiting = Waiting(priority, on_tokens)
+        waiting = WaitingRequests(priority, on_tokens)
         self.want(waiting, most)
         try:
-            return await turn, self._clock.now() - start
+            return await turn
         except asyncio.CancelledError:
             if not turn.cancelled():  # tokens came together with the cancellation
                 self.put_back(turn.result())
             self._give_up(waiting)
             raise
 
-    def want(self, waiting: Waiting, count: int) -> None:
+    def want(self, waiting: WaitingRequests, count: int) -> None:
         """Take so many more tokens for `waiting` as they come."""
         if not waiting.wanted:
             heapq.heappush(self._waiting, (waiting.priority, next(self._arrival), waiting))
@@ -143,7 +143,7 @@ class RateLimiter:
         self._wanted += count
         self._schedule()
 
-    def _give_up(self, waiting: Waiting) -> None:
+    def _give_up(self, waiting: WaitingRequests) -> None:
         self._wanted -= waiting.wanted
         waiting.wanted = 0
 
