@@ -150,24 +150,13 @@ class WholePreemption:
             rules = self._rules_of(members)
             if rules is None:
                 return NOT_TRIED
-            if self._never_preempts(tracked, members):
-                return Answer(POLICY_NEVER)
-            preemptor = Preemptor(tracked.key, face, members, missing, _priority_of(tracked, members))
-            if self._executor.is_running(face.uid) or self._waits_for_room(rules, preemptor):
-                return Answer(STILL_EVICTING, self._nominations_of(members), evicts=True)
-            if not rules.ways(preemptor, [placed.queued.uid for placed in plan.placed]):
-                return Answer(rules.nobody)
             now = self._handle.evictions.wall()
-            if self._pace.wait_s(now):
-                self._handle.retry(face, self._pace.next_turn_s(face.uid, now))
-                text = rules.in_vain if face.uid in self._in_vain else NOT_YET
-                return Answer(text, self._nominations_of(members))
+            preemptor = Preemptor(tracked.key, face, members, missing, _priority_of(tracked, members))
+            refusal = self._refusal(rules, tracked, preemptor, plan, now)
+            if refusal is not None:
+                return refusal
             # 2. Where would room help? The plan says so until it is undone.
-            is_confined = bool(plan.domains)
-            nodes: Iterable[NodeInfo] = ()
-            if not is_confined:
-                counting = QUEUES if rules is self._by_shares else ""
-                nodes = promising_nodes(plan, self._profiles, self._handle.table, counting=counting)
+            places = self._places(rules, plan)
             would_fit = len(plan.placed)
         finally:
             plan.placed.undo()
@@ -175,9 +164,6 @@ class WholePreemption:
         self._handle.evictions.attempted()
         for queued in members:
             self._handle.nominations.remove(queued.uid)
-        places: Sequence[_Place] = [(nodes, None)]
-        if is_confined:
-            places = [(self._nodes_of(domain), domain) for domain in plan.domains]
         effort = _Effort()
         preemptor = replace(preemptor, missing=max(wanted, missing))
         for size in rules.sizes(preemptor, missing):
@@ -194,6 +180,30 @@ class WholePreemption:
             return Answer(rules.nobody)
         self._note_in_vain(face, now, effort, len(members))
         return Answer(rules.in_vain)
+
+    def _refusal(
+        self, rules: Rules, tracked: TrackedGang, preemptor: Preemptor, plan: Plan, now: float
+    ) -> Answer | None:
+        """Return why the gang may not preempt, or not yet; None if it may."""
+        face, members = preemptor.face, preemptor.members
+        if self._never_preempts(tracked, members):
+            return Answer(POLICY_NEVER)
+        if self._executor.is_running(face.uid) or self._waits_for_room(rules, preemptor):
+            return Answer(STILL_EVICTING, self._nominations_of(members), evicts=True)
+        if not rules.ways(preemptor, [placed.queued.uid for placed in plan.placed]):
+            return Answer(rules.nobody)
+        if self._pace.wait_s(now):
+            self._handle.retry(face, self._pace.next_turn_s(face.uid, now))
+            text = rules.in_vain if face.uid in self._in_vain else NOT_YET
+            return Answer(text, self._nominations_of(members))
+        return None
+
+    def _places(self, rules: Rules, plan: Plan) -> Sequence[_Place]:
+        """Return where room would help the gang: in each domain that the plan was confined to, else on some nodes."""
+        if plan.domains:
+            return [(self._nodes_of(domain), domain) for domain in plan.domains]
+        counting = QUEUES if rules is self._by_shares else ""
+        return [(promising_nodes(plan, self._profiles, self._handle.table, counting=counting), None)]
 
     def _search(
         self,
