@@ -49,6 +49,8 @@ class Metrics:
         self._declare_framework()
         self._declare_preemption()
         self._declare_groups()
+        self._declare_group_preemption()
+        self._declare_group_placements()
         self._declare_claims()
         self._declare_client()
         self._declare_own()
@@ -274,14 +276,16 @@ class Metrics:
         self.podgroup_scheduling_attempt_duration_seconds = self._histograms(
             "scheduler_podgroup_scheduling_attempt_duration_seconds",
             "[ALPHA] Latency of an attempt to schedule a PodGroup, without the bindings.",
-            exponential(0.001, 2, 15),
+            ATTEMPT_BOUNDS,
             attempt,
         )
         self.podgroup_scheduling_algorithm_duration_seconds = self._histograms(
             "scheduler_podgroup_scheduling_algorithm_duration_seconds",
             "[ALPHA] Latency of deciding all pods of a PodGroup.",
-            exponential(0.001, 2, 15),
+            ATTEMPT_BOUNDS,
         )
+
+    def _declare_group_preemption(self) -> None:
         self.workload_preemption_attempts_total = self._counters(
             "scheduler_workload_preemption_attempts_total",
             "[ALPHA] Preemption attempts by PodGroups, by the code of their status; since 1.37.",
@@ -315,6 +319,9 @@ class Metrics:
             "[ALPHA] Victims whose eviction violates a PodDisruptionBudget; since 1.37, with that gate.",
             ("preemptor",),
         )
+
+    def _declare_group_placements(self) -> None:
+        evaluation = ("result", "profile")
         self.generated_placements_total = self._counters(
             "scheduler_generated_placements_total",
             "[ALPHA] Placements that were generated for PodGroups; since 1.37, with its gate of topology constraints.",
@@ -323,13 +330,13 @@ class Metrics:
         self.placement_evaluations_total = self._counters(
             "scheduler_placement_evaluations_total",
             "[ALPHA] Placements in which a PodGroup was planned, by result: feasible, infeasible.",
-            attempt,
+            evaluation,
         )
         self.placement_evaluation_duration_seconds = self._histograms(
             "scheduler_placement_evaluation_duration_seconds",
             "[ALPHA] Latency of planning a PodGroup in one placement, by result: feasible, infeasible.",
-            exponential(0.001, 2, 15),
-            attempt,
+            ATTEMPT_BOUNDS,
+            evaluation,
         )
 
     def _declare_claims(self) -> None:
@@ -431,7 +438,7 @@ class Metrics:
         )
         self.extender_requests_total = self._counters(
             "kscheduler_extender_requests_total",
-            "Questions to extenders, by URL, verb (filter, prioritize, preempt, bind) and result.",
+            "Requests to extenders, by URL, verb (filter, prioritize, preempt, bind) and result.",
             ("extender", "verb", "result"),
         )
         self.extender_request_duration_seconds = self._histograms(
@@ -513,7 +520,7 @@ class Metrics:
         )
         self.wasm_guest_reloads_total = self._counters(
             "kscheduler_wasm_guest_reloads_total",
-            "Looks for a new version of a wasm plugin, by result (unchanged, replaced, refused, unreachable).",
+            "Checks for a new version of a wasm plugin, by result (unchanged, replaced, refused, unreachable).",
             ("plugin", "result"),
         )
 
@@ -538,7 +545,7 @@ class Metrics:
     def _declare_live_metrics(self) -> None:
         self.metric_source_requests_total = self._counters(
             "kscheduler_metric_source_requests_total",
-            "Questions to sources of live metrics, by result (success, error).",
+            "Requests to sources of live metrics, by result (success, error).",
             ("source", "result"),
         )
         self.metric_source_request_duration_seconds = self._histograms(
