@@ -82,7 +82,7 @@ def test_preemption_without_candidates_is_refused_under_both_fields() -> None:
     )
 
 
-def test_preemption_ranges() -> None:
+def test_numbers_of_preemption_outside_their_ranges_are_refused() -> None:
     body = """
         profiles:
         - pluginConfig:

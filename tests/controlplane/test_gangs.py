@@ -186,7 +186,7 @@ def a_large_gang_holds_nothing(gangs: Gangs) -> None:
 
 
 @pytest.mark.parametrize("play", [all_are_bound_once_the_last_comes, a_large_gang_holds_nothing])
-def test_gangs_of_coscheduling(coscheduling: Gangs, play: Callable[[Gangs], None]) -> None:
+def test_gangs_of_coscheduling_are_bound_whole_or_not(coscheduling: Gangs, play: Callable[[Gangs], None]) -> None:
     coscheduling.start(configuration=COSCHEDULING)
     play(coscheduling)
 
@@ -272,7 +272,7 @@ def test_pods_that_kueue_admits_are_bound_at_once_where_it_said_also_if_they_nam
 
 
 @pytest.mark.parametrize("release", ["1.36", "1.37"])
-def test_gangs_of_kubernetes(release: str, tmp_path: Path) -> None:
+def test_gangs_of_kubernetes_are_bound_whole_or_not_and_their_conditions_say_so(release: str, tmp_path: Path) -> None:
     with kubernetes_groups(release, tmp_path) as gangs:
         gangs.start(flags=(f"--feature-gates={GATES_OF[release]}",))
         all_are_bound_once_the_last_comes(gangs)

@@ -27,7 +27,7 @@ def binder(error: Exception | None) -> tuple[DefaultBinder, list[tuple[str, str]
     return DefaultBinder(Handle(NodeTable(), random.Random(0), bind)), bound
 
 
-async def test_it_binds() -> None:
+async def test_a_pod_is_bound_to_the_chosen_node() -> None:
     plugin, bound = binder(None)
     assert await plugin.bind(CycleState(), POD, "n1") is None
     assert bound == [("default/p", "n1")]

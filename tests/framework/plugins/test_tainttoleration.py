@@ -40,7 +40,7 @@ def test_every_hard_taint_needs_a_toleration() -> None:
         (("gpu2", "Exists", "", ""), False),
     ],
 )
-def test_what_tolerates_what(toleration: tuple[str, str, str, str], tolerated: bool) -> None:
+def test_a_toleration_matches_by_key_value_and_effect(toleration: tuple[str, str, str, str], tolerated: bool) -> None:
     made = bench()
     made.node(make_node("n1").taint("gpu", "yes"))
     assert made.feasible(make_pod("p").toleration(*toleration)) == (["n1"] if tolerated else [])

@@ -94,7 +94,7 @@ def check_while_changing(cluster: GeneratedCluster, pods: Sequence[Sequence[Reso
 
 @settings(max_examples=60, deadline=None)
 @given(seeds, releases, st.booleans())
-def test_plain_clusters(seed: int, release: Release, with_counters: bool) -> None:
+def test_prepared_claims_agree_on_plain_clusters(seed: int, release: Release, with_counters: bool) -> None:
     check_while_changing(*plain_cluster(seed, release, with_counters=with_counters))
 
 

@@ -64,7 +64,7 @@ def P(**requests: Any) -> PodBuilder:
         (P(cpu="3").pod_level_req(cpu="4"), ("Insufficient cpu",), Code.UNSCHEDULABLE),
     ],
 )
-def test_what_fits(pod: PodBuilder, reasons: tuple[str, ...], code: Code | None) -> None:
+def test_a_pod_fits_if_all_it_requests_is_free(pod: PodBuilder, reasons: tuple[str, ...], code: Code | None) -> None:
     made = bench()
     if code is None:
         assert made.choose(pod) == "n1"

@@ -21,7 +21,7 @@ WAITING = make_pod("waiting")
 DISK = Volume(aws_elastic_block_store=AWSElasticBlockStore("vol-1"))
 
 
-def test_what_is_registered() -> None:
+def test_only_new_csi_nodes_wake_pods_without_a_hint() -> None:
     labels = {
         (registration.event if isinstance(registration, Registration) else registration).label: isinstance(
             registration, ClusterEvent

@@ -127,7 +127,7 @@ def test_where_there_is_too_little_room_in_sum_nobody_moves() -> None:
     ],
     ids=lambda stays: stays.obj().metadata.name,
 )
-def test_these_never_move(stays: PodBuilder) -> None:
+def test_a_pod_that_must_stay_is_never_moved(stays: PodBuilder) -> None:
     assert "No victims found" in fragmented(stays).refused(pod("p", cpu="4"))
 
 
