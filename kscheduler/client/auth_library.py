@@ -44,7 +44,7 @@ def auth_library() -> AuthLibrary:
         with _without_package_files():
             return _collect()
     except (ImportError, AttributeError) as error:
-        log.debug("the lean import of kubernetes-asyncio failed, importing all of it", extra={"error": str(error)})
+        log.debug("the lean import of kubernetes-asyncio failed, importing all of it", extra={"err": str(error)})
         return _collect()
 
 

@@ -103,7 +103,7 @@ class Binder:
             if not is_logged:
                 is_logged = True
                 log.warning(
-                    "the apiserver has not said what became of a binding; it is written again until it does",
+                    "the outcome of a binding is not known; it is written again until it is",
                     extra={"pod": f"{binding.namespace}/{binding.name}", "node": binding.node, "err": str(outcome)},
                 )
             # 3. Another try, unless there is news meanwhile, or a try that may be answered at any moment.

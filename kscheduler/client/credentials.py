@@ -122,7 +122,7 @@ class Credentials:
         """Log why the credentials cannot be read, unless that was logged since they could be."""
         text = hide_urls(str(error))
         complaint = f"{sentence}: {text}"
-        log.log(logging.DEBUG if complaint in self._complaints else level, sentence, extra={"error": text})
+        log.log(logging.DEBUG if complaint in self._complaints else level, sentence, extra={"err": text})
         self._complaints.add(complaint)
 
     async def _refresh_once(self, *, force: bool) -> None:

@@ -83,7 +83,7 @@ class GoneHolder:
             pod = await within(QUESTION_S, self._client.get_pod_document(self._namespace, name))
             has_ended = pod.metadata.uid == uid and all_containers_ended(pod)
         except (TimeoutError, APIError, DecodeError) as error:
-            log.debug("holder of the lease not known to have ended", extra={"holder": identity, "error": str(error)})
+            log.debug("holder of the lease not known to have ended", extra={"holder": identity, "err": str(error)})
             return False
         if has_ended:
             log.info("the holder of the lease has ended: not waiting for its lease", extra={"holder": identity})

@@ -561,7 +561,7 @@ class Informer(Generic[T]):
             delay_s = max(min(delay_s, MAX_FORBIDDEN_DELAY_S), at_least_s)
         extra = {
             "resource": self.resource.plural,
-            "error": str(error),
+            "err": str(error),
             "failures": self._backoff.failures,
             "retry_s": round(delay_s, 3),
         }

@@ -209,7 +209,7 @@ class LeaderElector:
             reason = str(error)
         finally:
             await cancel_and_wait(confirming)
-        extra = {**self._fields(), "error": reason}
+        extra = {**self._fields(), "err": reason}
         log.warning("not leading: the current state of the cluster is not known", extra=extra)
         return False
 
@@ -270,7 +270,7 @@ class LeaderElector:
             held = False
         except APIError as error:
             self._failed_tries += 0 if isinstance(error, Conflict) else 1
-            log.warning("lease could not be read or written", extra={**self._fields(), "error": str(error)})
+            log.warning("lease could not be read or written", extra={**self._fields(), "err": str(error)})
             held = False
         self._report_leader()
         return held
@@ -324,7 +324,7 @@ class LeaderElector:
         try:
             updated = await self._client.update_lease(self._claim(self._observed))
         except APIError as error:
-            log.debug("lease not renewed without reading it first", extra={**self._fields(), "error": str(error)})
+            log.debug("lease not renewed without reading it first", extra={**self._fields(), "err": str(error)})
             return False
         self._won(updated, start)
         return True
@@ -380,7 +380,7 @@ class LeaderElector:
         if leader != self._reported:
             self._reported = leader
             if leader:
-                log.info("leader is", extra=self._fields())
+                log.info("new leader observed", extra=self._fields())
 
     def _fields(self) -> dict[str, object]:
         config = self._config
@@ -397,7 +397,7 @@ class LeaderElector:
         try:
             await within(self._config.renew_deadline_s, self._release_now())
         except (TimeoutError, APIError) as error:
-            log.warning("lease not released", extra={**self._fields(), "error": str(error) or "no answer in time"})
+            log.warning("lease not released", extra={**self._fields(), "err": str(error) or "no answer in time"})
         else:
             log.info("lease released", extra=self._fields())
 
@@ -446,7 +446,7 @@ class LeaderElector:
             except APIError as error:
                 if isinstance(error, Gone):
                     version = ""
-                log.debug("lease watch failed; polling goes on", extra={**self._fields(), "error": str(error)})
+                log.debug("lease watch failed; polling goes on", extra={**self._fields(), "err": str(error)})
                 await asyncio.sleep(backoff.next_s(error.retry_after_s))
 
     def _heard(self, event_type: EventType, lease: Lease | None) -> None:

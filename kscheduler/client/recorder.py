@@ -625,7 +625,7 @@ class EventRecorder:
         log.log(
             logging.WARNING if self.failed == 1 else logging.DEBUG,
             "event not sent",
-            extra={"object": f"{event.namespace}/{event.regarding.name}", "reason": event.reason, "error": str(error)},
+            extra={"object": f"{event.namespace}/{event.regarding.name}", "reason": event.reason, "err": str(error)},
         )
 
     async def _sweep(self) -> None:

@@ -336,7 +336,7 @@ class Transport:
             try:
                 return await self._ask_for_stream(connection, request, timeout_s)
             except ConnectionError as error:  # the server closed it while nobody used it
-                log.debug("a kept connection was closed", extra={"error": str(error)})
+                log.debug("a kept connection was closed", extra={"err": str(error)})
         connection = await open_connection(self._endpoint, self._line_connection, min(timeout_s, CONNECT_TIMEOUT_S))
         return await self._ask_for_stream(connection, request, timeout_s)
 

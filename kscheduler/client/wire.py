@@ -219,7 +219,7 @@ class LineDecoder(Generic[T]):
         level = logging.DEBUG
         if not self._has_warned and raw.strip():
             level, self._has_warned = logging.WARNING, True
-        log.log(level, "watch line cannot be read", extra={"resource": self._resource.plural, "error": reason})
+        log.log(level, "watch line cannot be read", extra={"resource": self._resource.plural, "err": reason})
         return WatchEvent(EventType.MODIFIED, None, "", UNNAMED)
 
     def _deleted(self, raw: bytes, event: DecodedEvent[T], unread: str) -> WatchEvent[T]:
@@ -233,4 +233,4 @@ class LineDecoder(Generic[T]):
 
 
 def _log_bad(resource: Resource[Any], key: str, what: str) -> None:
-    log.warning("object skipped, it cannot be read", extra={"kind": resource.kind, "object": key, "error": what})
+    log.warning("object skipped, it cannot be read", extra={"kind": resource.kind, "object": key, "err": what})

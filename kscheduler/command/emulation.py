@@ -103,8 +103,8 @@ class Emulations:
         return Choice(older[-1], f"{reason}, but for release {wanted.version} there is an error: {fault}", False)
 
     def choose_without(self, error: Exception) -> Choice:
-        """Choose the oldest release, because the apiserver did not tell its version."""
-        reason = f"the apiserver did not tell its version; if it is newer, set {FLAG}: {error}"
+        """Choose the oldest release, because the apiserver's version could not be read."""
+        reason = f"the apiserver's version could not be read; if it is newer, set {FLAG}: {error}"
         return Choice(self.first, reason, False)
 
 
@@ -152,7 +152,7 @@ async def warn_if_newer(release: Release, client: VersionSource) -> None:
         served = served_version(await client.version())
         newer = is_newer(release, served)
     except (APIError, DecodeError, ConfigError) as error:
-        log.info("the apiserver did not tell its version", extra={"err": str(error)})
+        log.info("the apiserver's version could not be read", extra={"err": str(error)})
         return
     if newer:
         log.warning(

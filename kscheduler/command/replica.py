@@ -219,7 +219,7 @@ class Replica:
                 await self._scheduler.confirm_room()
                 return
             except APIError as error:
-                log.warning("current pods and nodes not known yet", extra={"error": str(error)})
+                log.warning("current pods and nodes not known yet", extra={"err": str(error)})
                 await asyncio.sleep(1.0)
 
     async def _end_unless_hurried(self, schedule: asyncio.Future[Any], lead: asyncio.Future[Any]) -> None:

@@ -138,8 +138,8 @@ def _decision(decision: Document) -> Iterator[str]:
     if decision["reasonsLeftOut"]:
         yield f"  … and {counted(decision['reasonsLeftOut'], 'rarer reason')}"
     if not decision["detailed"] and decision["evaluated"]:
-        yield "  (the scheduler was busy: what each node said was not kept for this attempt; it is for pods with the"
-        yield "  annotation kscheduler.io/explain=details)"
+        yield "  (the scheduler was busy: the verdict of each node was not kept for this attempt; it is for pods with"
+        yield "  the annotation kscheduler.io/explain=details)"
     if decision["bestNodes"]:
         yield ""
         yield "Best nodes: score × weight of each plugin (raw scores in brackets)"

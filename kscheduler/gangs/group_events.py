@@ -1,6 +1,6 @@
 """Applies each informer event about the objects of gangs to the registry and the queue.
 
-An object that makes no sense is logged, and its gang is parked with the reason until the object is mended.
+An invalid object is logged, and its gang is parked with the reason until the object is mended.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class GroupEvents:
         try:
             gang = self._door.gang_of(group)
         except DecodeError as error:
-            log.error("the object of a gang makes no sense", extra={"group": group.key, "err": str(error)})
+            log.error("the object of a gang is invalid", extra={"group": group.key, "err": str(error)})
             self._measure.bad_object(PLURALS.get(self._door.api, "podgroups"))
             self._registry.refuse_gang(self._key_of(group), str(error))
             return

@@ -1,8 +1,8 @@
-"""Tells the pods of a gang that is not tried what it lacks: its PodGroup, or more pods.
+"""Reports to the pods of a gang that is not tried what it lacks: its PodGroup, or more pods.
 
 The pods of a gang come one after another, so that nearly each gang lacks some for a moment. Hence what a gang lacks is
-said once it has lacked it for some seconds, as an Event and the condition PodScheduled of each of its pods. By our own
-rules, room that was made for them by evictions is kept no longer then.
+reported once it has lacked it for some seconds, as an Event and the condition PodScheduled of each of its pods. By
+our own rules, room that was made for them by evictions is kept no longer then.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NAME = "Gangs"  # stands for a plugin in statuses
 
 
 class ParkedReports:
-    """`run` is a task. `report` tells a pod why it is not tried, as `ScheduleOne.report_not_scheduled` does."""
+    """`run` is a task. `report` records for a pod why it is not tried, as `ScheduleOne.report_not_scheduled` does."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class ParkedReports:
         self._some = asyncio.Event()
 
     def parked(self, key: GangKey) -> None:
-        """Take note that a gang lacks something. What kube-scheduler waits for as well it tells nobody."""
+        """Take note that a gang lacks something. What kube-scheduler waits for as well is not reported."""
         tracked = self._registry.get(key)
         if tracked is not None and self._registry.rules.follows_kubernetes and tracked.lack in AWAITED_BY_ALL:
             return

@@ -105,8 +105,8 @@ class GroupPhases:
         self._pods: dict[GroupName, dict[str, GroupPod]] = {}
         self._changed: dict[GroupName, None] = {}  # the status of these groups may be out of date; in this order
         self._work = asyncio.Event()
-        self._is_left = False  # to the controller, which was said
-        self._lacks_right = False  # which was said
+        self._is_left = False  # to the controller, which was logged
+        self._lacks_right = False  # which was logged
         self._informer: Informer[GroupPod] = Informer(
             client,
             GROUP_PODS,

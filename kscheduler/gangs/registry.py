@@ -53,7 +53,7 @@ class Registry:
         return tracked
 
     def refuse_gang(self, key: GangKey, fault: str) -> TrackedGang:
-        """Record that the object of a gang makes no sense, and why."""
+        """Record that the object of a gang is invalid, and why."""
         tracked = self._track(key)
         tracked.gang, tracked.fault = None, fault
         if self.rules.heeds_parents:

@@ -34,12 +34,12 @@ class Lack(enum.Enum):
     """Why a gang cannot be tried."""
 
     OBJECT = "object"  # its PodGroup does not exist
-    FAULT = "fault"  # its PodGroup makes no sense
+    FAULT = "fault"  # its PodGroup is invalid
     MEMBERS = "members"  # fewer than its minimum exist
     GATES = "gates"  # a member is gated, and these rules wait for it
     TOPOLOGY = "topology"  # it asks for nodes of one domain, which this scheduler does not heed
     PARENT = "parent"  # it belongs to a composite group, which this scheduler does not schedule
-    ROOT = "root"  # a composite group above it does not exist, or makes no sense
+    ROOT = "root"  # a composite group above it does not exist, or is invalid
     LOOP = "loop"  # the composite groups above it form a loop
     DEPTH = "depth"  # there are too many composite groups above it
     GROUPS = "groups"  # too few of its groups have their minimum
@@ -63,7 +63,7 @@ class TrackedGang:
 
     def __init__(self, key: GangKey, rules: GangRules) -> None:
         self.key = key
-        self.gang: Gang | None = None  # None: its object does not exist, or makes no sense
+        self.gang: Gang | None = None  # None: its object does not exist, or is invalid
         self.fault = ""  # what is wrong with its object
         self.members: dict[str, Member] = {}  # pod uid -> member
         self.gated = 0

@@ -86,7 +86,7 @@ def _run(check: Check) -> str | None:
     try:
         return check()
     except Exception as error:
-        log.exception("health check raised")
+        log.exception("health check raised an exception")
         return f"{type(error).__name__}: {error}"
 
 

@@ -109,4 +109,4 @@ def _pod_of(document: PodDocument) -> Pod | None:
 
 
 def _log_bad(key: str, what: str) -> None:
-    log.warning("object skipped, it cannot be read", extra={"kind": "Pod", "object": key, "error": what})
+    log.warning("object skipped, it cannot be read", extra={"kind": "Pod", "object": key, "err": what})

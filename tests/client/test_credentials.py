@@ -228,7 +228,7 @@ async def test_a_token_that_is_spoilt_later_leaves_the_old_one_in_use(
     (tmp_path / "token").write_text(token)
     clock.advance(61)
     assert await credentials.authorization() == "Bearer 0ld"
-    assert "the token holds a line end" in str(caplog.records[0].__dict__["error"])
+    assert "the token holds a line end" in str(caplog.records[0].__dict__["err"])
     assert not await credentials.refused("Bearer 0ld")
 
 
@@ -321,7 +321,7 @@ async def test_a_refresh_that_hangs_ends(monkeypatch: pytest.MonkeyPatch, caplog
 
     credentials = Credentials(Endpoint("http://x", None), CLOCK, header="a", reload=hang)
     assert not await credentials.refused("a")
-    assert "credentials: no answer within" in str(caplog.records[0].__dict__["error"])
+    assert "credentials: no answer within" in str(caplog.records[0].__dict__["err"])
 
 
 @pytest.mark.slow

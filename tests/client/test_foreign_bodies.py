@@ -45,7 +45,7 @@ async def test_a_page_in_place_of_an_answer_is_named_and_warned_of_once_for_each
         with caplog.at_level(logging.WARNING):
             events = [event async for batch in client.watch(PODS, resource_version="1") for event in batch]
         assert len(events) == len(PAGE.split(b"\n")) - 1
-        assert [record.__dict__["error"] for record in caplog.records] == [f"expected JSON, got {HTML}"]
+        assert [record.__dict__["err"] for record in caplog.records] == [f"expected JSON, got {HTML}"]
         await client.close()
 
 

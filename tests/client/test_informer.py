@@ -313,7 +313,7 @@ def test_what_was_missed_while_cut_off_is_found(caplog: pytest.LogCaptureFixture
     simulate(scenario)
     warnings = [r for r in caplog.records if r.levelno == logging.WARNING]
     assert {r.message for r in warnings} == {"list or watch failed"}
-    assert len({vars(r)["error"] for r in warnings}) == len(warnings) == 2  # each cause once, however often met
+    assert len({vars(r)["err"] for r in warnings}) == len(warnings) == 2  # each cause once, however often met
     assert "list and watch work again" in caplog.text
 
 
@@ -577,7 +577,7 @@ def test_versions_that_go_back_are_not_believed(caplog: pytest.LogCaptureFixture
     _, heard = play(client, 10)
     assert heard.calls == ["add ns/a", "update ns/a", "update ns/a"]
     assert heard.known == {"ns/a": "60"}  # 9 and what came after it were not taken; the new list was
-    assert "version 9 came after 51" in str([r.__dict__.get("error") for r in caplog.records])
+    assert "version 9 came after 51" in str([r.__dict__.get("err") for r in caplog.records])
 
 
 def test_a_bookmark_from_the_past_is_ignored() -> None:

@@ -172,7 +172,7 @@ async def test_a_bad_pod_in_a_list_is_logged_with_its_key_and_left_out(
     assert page.resource_version == "100"
     (record,) = [r for r in caplog.records if r.levelno == logging.WARNING]
     assert record.__dict__["object"] == "default/bad"
-    assert record.__dict__["error"] == 'spec.containers: expected array, got "three"'
+    assert record.__dict__["err"] == 'spec.containers: expected array, got "three"'
 
 
 async def test_an_answer_that_is_no_list_is_an_api_error(server: FakeAPIServer, client: KubeClient) -> None:

@@ -42,7 +42,7 @@ def test_a_bad_object_of_a_big_page_is_logged_and_left_out(caplog: pytest.LogCap
     nulls = {"metadata": {"name": "nulls"}, "spec": {"containers": None}}
     found = [pod.metadata.name for pod in decode_page(page(bad, nulls), PODS).items]
     assert found == ["nulls", *(f"p{i}" for i in range(COUNT))]
-    assert [(record.__dict__["object"], record.__dict__["error"]) for record in caplog.records] == [
+    assert [(record.__dict__["object"], record.__dict__["err"]) for record in caplog.records] == [
         ("ns/bad", 'spec.priority: expected int | null, got "high"')
     ]
 

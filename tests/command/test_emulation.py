@@ -114,7 +114,7 @@ async def test_without_an_answer_within_a_bounded_time_the_oldest_is_emulated(ta
     choice = await chosen(server)
     assert choice.emulation.config.release is RELEASE_1_36
     assert choice.reason == (
-        "the apiserver did not tell its version; if it is newer, set --emulated-version: connection refused"
+        "the apiserver's version could not be read; if it is newer, set --emulated-version: connection refused"
     )
     assert not choice.is_as_expected
     assert 3 <= len(server.asked_at) <= 30

@@ -112,14 +112,14 @@ def test_what_annotations_ask_for_is_part_of_a_gang() -> None:
     assert gang.topology == Topology("rack")
 
 
-def test_an_object_that_makes_no_sense_parks_its_pods_until_it_is_mended(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_invalid_object_parks_its_pods_until_it_is_mended(caplog: pytest.LogCaptureFixture) -> None:
     watched = Watched()
     watched.world.add(pod("a", "train"))
     watched.events.on_add(group(-1))
     assert watched.measure.bad == ["podgroups"]
     assert watched.tracked().lack is Lack.FAULT
     assert "expected a number from 0" in watched.tracked().fault
-    assert "makes no sense" in caplog.text
+    assert "the object of a gang is invalid" in caplog.text
     assert watched.world.pop() == []
     watched.events.on_update(group(-1), group(1))
     assert watched.world.pop() == ["train: a"]

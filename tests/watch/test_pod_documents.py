@@ -113,7 +113,7 @@ def test_a_pod_that_cannot_be_read_is_left_out_by_name(caplog: pytest.LogCapture
     assert documents.read(document(priority="high")) is None
     assert documents.pods == {}
     (record,) = caplog.records
-    assert (record.object, record.error) == ("shop/web-7d4b9c-x2x7k", 'spec.priority: expected int | null, got "high"')  # type: ignore[attr-defined]
+    assert (record.object, record.err) == ("shop/web-7d4b9c-x2x7k", 'spec.priority: expected int | null, got "high"')  # type: ignore[attr-defined]
 
 
 def test_a_null_means_absent() -> None:

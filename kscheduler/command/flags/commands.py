@@ -97,7 +97,7 @@ def _parser(command: str = "") -> Parser:
     add_explain(commands.add_parser("explain", help="ask a running scheduler why a pod is where it is, or nowhere"))
     add_config(commands.add_parser("config", help="check or show a configuration file"))
     add_plugin(commands.add_parser("plugin", help="look at a wasm plugin, or try it on a cluster from a file"))
-    add_doctor(commands.add_parser("doctor", help="check a cluster, and say what mends what is wrong"))
+    add_doctor(commands.add_parser("doctor", help="check a cluster, and report what is wrong and how to mend it"))
     completion = commands.add_parser("completion", help="print a script that completes commands in a shell")
     completion.add_argument("shell", choices=SHELLS, help="whose script is printed")
     completion.set_defaults(make=partial(from_flags, CompletionOptions))

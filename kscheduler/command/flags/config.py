@@ -32,7 +32,7 @@ class ShowOptions:
 
 def add_config(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    validate = commands.add_parser("validate", help="say what is wrong in a configuration file")
+    validate = commands.add_parser("validate", help="report what is wrong in a configuration file")
     validate.add_argument("file", metavar="FILE", help="a KubeSchedulerConfiguration or a RoutingConfiguration")
     add_emulated_version(validate)
     add_feature_gates(validate)

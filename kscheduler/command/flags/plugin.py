@@ -40,7 +40,7 @@ def add_plugin(parser: argparse.ArgumentParser) -> None:
     show = commands.add_parser("inspect", help="print what a guest exports and imports; runs nothing of it")
     _add_guest(show)
     show.set_defaults(make=partial(from_flags, InspectOptions))
-    test = commands.add_parser("test", help="run a guest: what it says of the nodes of a cluster for a pod")
+    test = commands.add_parser("test", help="run a guest, and print its answers about the nodes of a cluster for a pod")
     _add_guest(test)
     test.add_argument(
         "--cluster", required=True, metavar="FILE", help="nodes, and pods on them, as kubectl prints them"

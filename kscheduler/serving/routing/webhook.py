@@ -53,7 +53,7 @@ class RoutingWebhook(Listener):
         except DecodeError as error:
             if not self._failed:
                 self._failed = True
-                log.warning("a question about a new pod cannot be read", extra={"err": str(error)})
+                log.warning("an AdmissionReview of a new pod cannot be read", extra={"err": str(error)})
             return web.Response(status=400, text=str(error))
         self._failed = False
         route = None if question.pod is None else self._router.route(question.pod)
