@@ -113,17 +113,20 @@ def test_who_gives_up_leaves_its_turn_to_the_next() -> None:
     simulate(10, 1, scenario)
 
 
-def test_a_token_that_comes_with_a_cancellation_is_not_lost() -> None:
+@pytest.mark.parametrize("later", [0, 1], ids=["with the token", "when it has been passed on"])
+def test_a_token_that_comes_with_a_cancellation_is_not_lost(later: int) -> None:
     async def scenario(limiter: RateLimiter) -> None:
         await limiter.acquire()
         first = asyncio.ensure_future(limiter.acquire())
         await asyncio.sleep(0)
-        asyncio.get_running_loop().call_at(0.1, first.cancel)  # the same instant as its turn
+        loop = asyncio.get_running_loop()
+        # The same instant as its turn, and so many rounds of the loop later.
+        loop.call_at(0.1, first.cancel if not later else lambda: loop.call_soon(first.cancel))
         await asyncio.gather(first, return_exceptions=True)
         await asyncio.sleep(0)
         assert now() == pytest.approx(0.1)
-        await limiter.acquire()
-        assert now() < 0.25
+        assert first.cancelled()
+        assert limiter.try_acquire()
 
     simulate(10, 1, scenario)
 

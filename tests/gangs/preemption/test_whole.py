@@ -13,7 +13,7 @@ from kscheduler.api.objects import Node
 from kscheduler.api.pod_groups import POD_GROUP_LABEL
 from kscheduler.gangs.gang import Disruption
 from kscheduler.gangs.preemption import whole
-from kscheduler.gangs.texts import IN_VAIN, NOBODY_TO_EVICT, POLICY_NEVER, STILL_EVICTING
+from kscheduler.gangs.texts import IN_VAIN, NOBODY_TO_EVICT, NOT_YET, POLICY_NEVER, STILL_EVICTING
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing.wrappers import make_pod
 from tests.framework.plugins.defaultpreemption.fakes import budget
@@ -46,6 +46,41 @@ def test_nobody_leaves_if_the_minimum_does_not_fit_even_then(has_lane: bool) -> 
     answer = cluster.preempt(cluster.members(2), 2)
     assert answer == whole.Answer(IN_VAIN)
     assert not cluster.executor.victims
+
+
+def full_for_two(cluster: Cluster) -> None:
+    """Set up gangs of two members, of which one fits once a pod of low priority has left."""
+    cluster.place(low("low"), "n0")
+    for name, node in (("a", "n0"), ("b", "n1"), ("c", "n1")):
+        cluster.place(low(name, priority=HIGH), node)
+    for name in ("train", "later"):
+        cluster.set_gang(name, 2)
+
+
+def test_after_a_search_in_vain_gangs_wait_for_their_turn_with_what_is_known_of_them() -> None:
+    cluster = Cluster(2)
+    full_for_two(cluster)
+    train, later = cluster.members(2), cluster.members(2, of="later")
+    assert cluster.preempt(train, 2).text == IN_VAIN
+    assert not cluster.retried
+    assert cluster.preempt(later, 2, of="later").text == NOT_YET
+    assert cluster.preempt(train, 2).text == IN_VAIN, "nothing else is known of it meanwhile"
+    assert len(cluster.retried) == 2
+    assert all(seconds > 0 for _, seconds in cluster.retried)
+    cluster.evictions.now += 10.0
+    assert cluster.preempt(later, 2, of="later").text == IN_VAIN
+    assert len(cluster.retried) == 2
+
+
+def test_a_gang_that_found_victims_is_no_longer_one_that_was_searched_in_vain() -> None:
+    cluster = Cluster(2)
+    full_for_two(cluster)
+    train, later = cluster.members(2), cluster.members(2, of="later")
+    assert cluster.preempt(train, 2).text == IN_VAIN
+    cluster.evictions.now += 10.0
+    assert cluster.preempt(train, 1).evicts
+    assert cluster.preempt(later, 2, of="later").text == IN_VAIN
+    assert cluster.preempt(train, 2).text == NOT_YET
 
 
 def test_pods_where_evictions_cannot_help_are_no_victims() -> None:
