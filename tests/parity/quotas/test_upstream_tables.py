@@ -23,7 +23,8 @@ from kscheduler.quotas.accounts import Accounts
 from kscheduler.quotas.amounts import NATIVE, Request
 from kscheduler.quotas.elastic import ElasticQuotas
 from kscheduler.snapshot.pod_info import PodInfo
-from tests.framework.plugins.capacityscheduling.bench import PROFILE, Bench
+from tests.framework.plugins.capacityscheduling.bench import Bench
+from tests.framework.plugins.quota_bench import PROFILE
 from tests.parity.quotas.upstream_tables import (
     Amounts,
     Case,

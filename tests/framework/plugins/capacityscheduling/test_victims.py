@@ -20,7 +20,8 @@ from kscheduler.framework.status import Code
 from kscheduler.quotas.amounts import Request
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_pod
-from tests.framework.plugins.capacityscheduling.bench import PROFILE, Bench, make_quota
+from tests.framework.plugins.capacityscheduling.bench import Bench, make_quota
+from tests.framework.plugins.quota_bench import PROFILE
 
 NAMESPACES = ("a", "b", "c")
 cpus = st.integers(0, 6)

@@ -1,29 +1,18 @@
-"""A profile that fits by resources and shares nodes among queues, and a cluster that only takes notes."""
+"""A profile that fits by resources and shares nodes among queues, in a cluster that only takes notes."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
 
-from kscheduler.api.objects import ObjectMeta, Pod, RawQuantity
+from kscheduler.api.objects import Node, ObjectMeta, RawQuantity
 from kscheduler.api.share_queues import QueueObject, QueueResource, QueueSpec
-from kscheduler.cache.cache import Cache
-from kscheduler.framework.algorithm import Decision, Rejection
-from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.interface import Handle, Plugin, PostFilterResult, ProfileHandle
-from kscheduler.framework.nominations import Nominations
-from kscheduler.framework.plugins.noderesources.fit import Fit
+from kscheduler.framework.interface import PostFilterResult
 from kscheduler.framework.plugins.queues.plugin import Queues
-from kscheduler.framework.runtime import Framework
-from kscheduler.framework.status import Status, unschedulable
-from kscheduler.observability.measurements import Measurements
+from kscheduler.framework.status import Status
 from kscheduler.quotas.share_queues import ShareQueues
-from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
-from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.testing import PodBuilder, make_node
-from tests.framework.plugins.defaultpreemption.fakes import NotedEvictions
+from kscheduler.testing import PodBuilder
+from tests.framework.plugins.quota_bench import QuotaBench
 
-PROFILE = "default-scheduler"
 LABEL = "kscheduler.io/queue"
 
 
@@ -44,90 +33,26 @@ def make_queue(
     )
 
 
-class Bench:
-    """Nodes of 4 cpu by default."""
-
+class Bench(QuotaBench[Queues]):
     def __init__(self, *queues: QueueObject, most_moved: int = 0) -> None:
-        self.cache = Cache()
         self.queues = ShareQueues(most_moved=most_moved)
         for queue in queues:
             self.queues.set(queue.metadata.name, queue)
-        self.cache.follow(self.queues)
-        self.evictions = NotedEvictions()
-        self.budgets = DisruptionBudgets()
-        self.nominations = Nominations()
         self.retries: list[tuple[str, float]] = []  # pod, seconds
-        profiles: dict[str, ProfileHandle] = {}
-        self.handle = Handle(
-            table=self.cache.table,
-            rng=random.Random(1),
-            profiles=profiles,
-            nominations=self.nominations,
-            budgets=self.budgets,
-            evictions=self.evictions,
+        super().__init__(
+            Queues,
             share_queues=self.queues,
             retry=lambda pod, seconds: self.retries.append((pod.pod.metadata.name, seconds)),
         )
-        self.plugin = Queues(self.handle)
-        fit = Fit(self.handle)
-        points: dict[str, list[tuple[Plugin, int]]] = {
-            "preFilter": [(fit, 1), (self.plugin, 1)],
-            "filter": [(fit, 1)],
-        }
-        self.framework = Framework(PROFILE, points, self.handle, observer=Measurements(), stopwatch=lambda: 0.0)
-        profiles[PROFILE] = self.framework
+        self.cache.follow(self.queues)
 
-    def nodes(self, *names: str, **capacity: str) -> None:
-        for name in names:
-            node = make_node(name).capacity(**{"cpu": "4", "memory": "8Gi", **capacity}).obj()
-            self.cache.set_node(node)
-            self.queues.set_node(node)
-
-    def place(self, pod: PodBuilder, node_name: str) -> Pod:
-        """A pod that is there already, and in the watch."""
-        placed = pod.node(node_name).obj()
-        self.cache.set_pod(PodInfo(placed))
-        self.evictions.pods[placed.key] = placed
-        return placed
-
-    def nominate(self, pod: PodBuilder, node_name: str) -> None:
-        self.nominations.nominate(PodInfo(pod.obj()), node_name)
-
-    def schedule(self, pod: PodBuilder) -> Decision | Rejection:
-        """A cycle without preemption."""
-        return self.framework.schedule_pod(CycleState(), PodInfo(pod.obj()))
-
-    def choose(self, pod: PodBuilder) -> str:
-        found = self.schedule(pod)
-        assert isinstance(found, Decision), found
-        return found.node_name
-
-    def why_not(self, pod: PodBuilder) -> str:
-        found = self.schedule(pod)
-        assert isinstance(found, Rejection), found
-        return found.diagnosis.pre_filter_message
+    def add_node(self, node: Node) -> None:
+        super().add_node(node)
+        self.queues.set_node(node)
 
     def preempt(
         self, pod: PodBuilder, statuses: Mapping[str, Status] | None = None
     ) -> tuple[PostFilterResult | None, Status | None]:
         """PostFilter after PreFilter, for a pod that waits; by default every node rejects for want of room."""
-        info, state = PodInfo(pod.obj()), CycleState()
-        self.evictions.pods[info.key] = info.pod
-        self.queues.pod_waits(info.pod)
-        self.framework.schedule_pod(state, info)
-        if statuses is None:
-            statuses = {node.name: unschedulable("Insufficient cpu") for node in self.cache.table}
-        return self.plugin.post_filter(state, info, statuses)
-
-    async def victims(self, pod: PodBuilder) -> list[str]:
-        """Preempt for the pod; the names of the pods that are deleted."""
-        self.preempt(pod)
-        await self.evictions.run()
-        return [line.removeprefix("deleted ") for line in self.evictions.log if line.startswith("deleted ")]
-
-    def refused(self, pod: PodBuilder, statuses: Mapping[str, Status] | None = None) -> str:
-        """Why nobody is evicted for the pod."""
-        result, status = self.preempt(pod, statuses)
-        assert result is None or not result.nominated_node_name
-        assert status is not None
-        return status.message
+        self.queues.pod_waits(pod.obj())
+        return super().preempt(pod, statuses)
