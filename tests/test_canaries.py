@@ -25,18 +25,15 @@ from kscheduler.config.plugin_args import OWN_ARGS
 from kscheduler.config.routing import RoutingConfig
 from kscheduler.config.types import ConfigStruct, Extender, SchedulerConfig
 from kscheduler.errors import ConfigError, KSchedulerError
-from kscheduler.explain.explainer import Leadership
-from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.extenders.webhook import Webhook
 from kscheduler.input.redaction import Secret, SecretURL
 from kscheduler.observability import logs
-from kscheduler.scheduler import Options
 from kscheduler.simulator.blocking_webhook import BlockingWebhook
-from kscheduler.testing import make_pod
 from kscheduler.wasm.arguments import WasmArguments
 from tests.support.canaries import Canaries, planted, replaced_one_by_one, structs_below, text_fields, web_server
 from tests.support.clocks import ManualClock
-from tests.support.world import World, in_virtual_time
+from tests.support.emitted import emitted_about_a_pod
+from tests.support.world import in_virtual_time
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 pytestmark = pytest.mark.usefixtures("logging_restored")
@@ -335,20 +332,7 @@ def test_extenders_do_not_give_their_secrets_away(kind: str, ignorable: bool) ->
         extender = {"urlPrefix": canaries.url("urlPrefix", address), **settings}
         config = parse_config(json.dumps({**HEAD, "extenders": [extender]}))
         logs.configure(verbosity=10, stream=stream)
-        async with World(
-            config=config,
-            options=Options(explain=DecisionLogOptions()),
-            extender_endpoint=BlockingWebhook,
-            expect_conditions=False,
-        ) as world:
-            world.add_nodes(2)
-            world.add_pod(make_pod("p"))
-            await world.until(lambda: bool(world.events("p")))
-            texts.extend(map(repr, [world.events("p"), world.condition("p"), world.describe()]))
-            texts.append(world.metrics.exposition().decode())
-            explainer = world.scheduler.explainer(lambda: Leadership("me", True, "me"))
-            assert explainer is not None
-            texts.append(repr(explainer.explain("default/p", all_nodes=True)))
+        texts.extend(await emitted_about_a_pod(config))
 
     with web_server() as server:
         run("http://127.0.0.1:1/x" if kind == "nobody" else f"{server.url}/{kind}")

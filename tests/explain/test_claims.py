@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -18,6 +17,7 @@ from kscheduler.scheduler import Options
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.testing import make_node, make_pod
 from tests.devices.building import DRIVER, request
+from tests.explain.explained import explained
 from tests.support.devices import GPU, DeviceWorld, backing, gpu_pod, named_claim, template
 from tests.support.world import in_virtual_time
 
@@ -32,14 +32,6 @@ def world(**options: Any) -> tuple[DeviceWorld, Explainer]:
     return made, explainer
 
 
-def explained(explainer: Explainer, name: str) -> dict[str, Any]:
-    found = explainer.explain(f"default/{name}")
-    assert found is not None
-    decoded: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(found))
-    assert decoded == found, "it is JSON through and through"
-    return found
-
-
 @in_virtual_time
 async def test_a_selector_that_no_device_matches_is_named_with_its_request_and_nodes() -> None:
     made, explainer = world()
@@ -48,7 +40,7 @@ async def test_a_selector_that_no_device_matches_is_named_with_its_request_and_n
         made.add_node(make_node("bare").capacity(cpu="4", memory="16Gi"))
         made.add_pod(gpu_pod("p", templates=("small",)))
         await made.sleep(20.0)
-        found = explained(explainer, "p")
+        found = explained(explainer, "default/p")
         claim = made.claim("p").key
     assert found["summary"].startswith("fits nowhere: 0/4 nodes are available: 4 cannot allocate all claims.")
     asked = {"claim": claim, "request": "gpu"}
@@ -94,8 +86,8 @@ async def test_devices_in_use_and_a_claim_that_is_bound_to_another_node() -> Non
         made.add_pod(gpu_pod("p", made.claim("a").metadata.name, templates=("one-gpu",)))
         await made.sleep(20.0)
         here, there = made.cluster.pods["default/a"].spec.node_name, made.cluster.pods["default/b"].spec.node_name
-        found = explained(explainer, "p")["claims"]
-        bound = explained(explainer, "a")["claims"]
+        found = explained(explainer, "default/p")["claims"]
+        bound = explained(explainer, "default/a")["claims"]
     reasons = {(each["reason"], *each["examples"]) for each in found["findings"]}
     # The first claim has no node selector of its own for the node that it is on.
     assert reasons == {("in use", here), ("allocated elsewhere", there)}
@@ -110,7 +102,7 @@ async def test_the_devices_of_a_pod_are_listed() -> None:
         made.add(template("two", request("gpus", 2)))
         made.add_pod(gpu_pod("p", templates=("two",)))
         await made.sleep(5.0)
-        found = explained(explainer, "p")
+        found = explained(explainer, "default/p")
         key = made.claim("p").key
     of_request = {"request": "gpus", "driver": DRIVER, "pool": "n0", "shareID": ""}
     assert found["claims"]["claims"] == [
@@ -138,8 +130,8 @@ async def test_a_claim_that_does_not_exist_is_listed_too() -> None:
         claim = made.claim("there")
         leaving = replace(claim, metadata=replace(claim.metadata, deletion_timestamp="2024-01-01T00:00:00Z"))
         made.scheduler.devices.set_claim(leaving)
-        listed = explained(explainer, "p")["claims"]["claims"]
-        shown = explanation_text(explained(explainer, "p"))
+        listed = explained(explainer, "default/p")["claims"]["claims"]
+        shown = explanation_text(explained(explainer, "default/p"))
         made.scheduler.devices.set_claim(claim)
         made.cluster.delete_pod("default/p")
     assert [(each["name"], each["claim"], each["state"]) for each in listed] == [
@@ -156,7 +148,7 @@ async def test_an_allocation_that_is_not_written_yet_is_listed() -> None:
     async with made:
         made.add_pod(gpu_pod("p"))
         await made.until(lambda: bool(made.scheduler.devices.in_flight))
-        [claim] = explained(explainer, "p")["claims"]["claims"]
+        [claim] = explained(explainer, "default/p")["claims"]["claims"]
         await made.sleep(5.0)
     assert (claim["state"], [each["device"] for each in claim["devices"]]) == ("being allocated", ["g0"])
 
@@ -169,7 +161,7 @@ async def test_a_claim_that_is_not_there_and_a_class_that_is_not_there() -> None
         made.add(named_claim("unclassed", request("gpu", device_class_name="none")))
         made.add_pod(gpu_pod("q", "unclassed"))
         await made.sleep(5.0)
-        waits = [explained(explainer, name) for name in ("p", "q")]
+        waits = [explained(explainer, f"default/{name}") for name in ("p", "q")]
         for name in ("p", "q"):
             made.cluster.delete_pod(f"default/{name}")
     assert [each["claims"]["waitsFor"] for each in waits] == [
@@ -190,8 +182,8 @@ async def test_extended_resources_are_explained_where_devices_back_them() -> Non
         await made.sleep(20.0)
         made.add_pod(make_pod("small").req(cpu="1", **{GPU: "1"}).node_selector("zone", "z0"))
         await made.sleep(20.0)
-        found, without = explained(explainer, "p")["claims"], explained(explainer, "without")["claims"]
-        [special] = explained(explainer, "small")["claims"]["claims"]
+        found, without = explained(explainer, "default/p")["claims"], explained(explainer, "default/without")["claims"]
+        [special] = explained(explainer, "default/small")["claims"]["claims"]
     [finding] = found["findings"]
     assert (finding["claim"], finding["reason"], finding["examples"]) == ("extended resources", "no device", ["n0"])
     assert (found["nodes"], found["satisfied"]) == (2, 1)

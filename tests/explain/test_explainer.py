@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
 
 from kscheduler.config.load import default_config
@@ -18,6 +17,7 @@ from kscheduler.scheduler import Options
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
+from tests.explain.explained import explained
 from tests.support.world import World, in_virtual_time
 
 LEADS = Leadership("here_1", True, "here_1")
@@ -33,11 +33,7 @@ def world(leadership: Leadership = LEADS, **options: Any) -> tuple[World, Explai
 
 
 def known(explainer: Explainer, name: str, **options: Any) -> dict[str, Any]:
-    found = explainer.explain(f"default/{name}", **options)
-    assert found is not None
-    decoded: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(found))
-    assert decoded == found, "it is JSON through and through"
-    return found
+    return explained(explainer, f"default/{name}", **options)
 
 
 def bound(made: World, name: str) -> Callable[[], bool]:

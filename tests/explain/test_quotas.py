@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
-
-from kscheduler.api.elastic_quotas import ElasticQuota, ElasticQuotaSpec
-from kscheduler.api.objects import ObjectMeta, QuantityMap
 from kscheduler.config.load import parse_config
-from kscheduler.explain.explainer import Explainer, Leadership
+from kscheduler.explain.explainer import Leadership
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.explain.quotas import MAX_BORROWERS, QuotaExplainer, amount_text
 from kscheduler.explain.text import explanation_text
 from kscheduler.quotas.elastic import ElasticQuotas
 from kscheduler.scheduler import Options
 from kscheduler.testing import make_pod
-from tests.scenarios.quotas import CONFIG
+from tests.explain.explained import explained
+from tests.scenarios.quotas import CONFIG, quota
 from tests.support.world import World, in_virtual_time
-
-
-def quota(namespace: str, least: QuantityMap, most: QuantityMap | None = None) -> ElasticQuota:
-    return ElasticQuota(ObjectMeta(name="quota", namespace=namespace), ElasticQuotaSpec(least, most))
-
-
-def explained(explainer: Explainer, key: str) -> dict[str, Any]:
-    found = explainer.explain(key)
-    assert found is not None
-    assert msgspec.json.decode(msgspec.json.encode(found)) == found, "it is JSON through and through"
-    return found
 
 
 @in_virtual_time

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
-
 from kscheduler.config.load import parse_config
-from kscheduler.explain.explainer import Explainer, Leadership
+from kscheduler.explain.explainer import Leadership
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.explain.share_queues import ShareQueueExplainer
 from kscheduler.explain.text import explanation_text
 from kscheduler.quotas.share_queues import ShareQueues
 from kscheduler.scheduler import Options
 from kscheduler.testing import make_pod
+from tests.explain.explained import explained
 from tests.scenarios.share_queues import CONFIG, LABEL, queue
 from tests.support.world import World, in_virtual_time
-
-
-def explained(explainer: Explainer, key: str) -> dict[str, Any]:
-    found = explainer.explain(key)
-    assert found is not None
-    assert msgspec.json.decode(msgspec.json.encode(found)) == found, "it is JSON through and through"
-    return found
 
 
 @in_virtual_time

@@ -24,22 +24,18 @@ from kscheduler.config.plugin_args import ALL_ARGS
 from kscheduler.config.routing import RoutingConfig
 from kscheduler.config.types import Extender, SchedulerConfig
 from kscheduler.errors import KSchedulerError
-from kscheduler.explain.explainer import Leadership
-from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.extenders.webhook import Webhook
 from kscheduler.input.redaction import SecretURL
 from kscheduler.observability import logs
-from kscheduler.scheduler import Options
-from kscheduler.simulator.blocking_webhook import BlockingWebhook
 from kscheduler.telemetry.endpoint import EndpointClient
 from kscheduler.telemetry.tas_policies import TASSpec
-from kscheduler.testing import make_pod
 from kscheduler.wasm.arguments import WasmArguments
 from kscheduler.wasm.loading.fetch import Fetcher
 from tests.input.wrong_urls import FIELDS, HEAD, WAYS, is_valid, written
 from tests.support.canaries import Canaries, planted
 from tests.support.clocks import ManualClock
-from tests.support.world import World, in_virtual_time
+from tests.support.emitted import emitted_about_a_pod
+from tests.support.world import in_virtual_time
 
 pytestmark = pytest.mark.usefixtures("logging_restored")
 
@@ -99,20 +95,7 @@ def test_an_extender_that_is_taken_and_cannot_be_asked_shows_no_credentials(way:
     @in_virtual_time
     async def run() -> None:
         logs.configure(verbosity=10, stream=stream)
-        async with World(
-            config=config,
-            options=Options(explain=DecisionLogOptions()),
-            extender_endpoint=BlockingWebhook,
-            expect_conditions=False,
-        ) as world:
-            world.add_nodes(2)
-            world.add_pod(make_pod("p"))
-            await world.until(lambda: bool(world.events("p")))
-            texts.extend(map(repr, [world.events("p"), world.condition("p"), world.describe()]))
-            texts.append(world.metrics.exposition().decode())
-            explainer = world.scheduler.explainer(lambda: Leadership("me", True, "me"))
-            assert explainer is not None
-            texts.append(repr(explainer.explain("default/p", all_nodes=True)))
+        texts.extend(await emitted_about_a_pod(config))
 
     run()
     text = "\n".join([*texts, stream.getvalue()])
