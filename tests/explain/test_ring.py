@@ -87,6 +87,16 @@ def test_a_decision_that_is_too_large_loses_its_details() -> None:
     assert ring.bytes == RECORD_BYTES
 
 
+def test_the_reasons_of_a_rejected_pod_take_the_room_of_the_oldest_decisions() -> None:
+    ring = DecisionRing(10, 4 * RECORD_BYTES)
+    for uid in "abcd":
+        ring.add(make_record(uid))
+    ring.finish("d", Outcome.REJECTED, 1.0, Refusal("y" * RECORD_BYTES))
+    assert ring.bytes <= 4 * RECORD_BYTES
+    assert not ring.of("a")
+    assert ring.of("d")
+
+
 def test_the_end_of_a_decision_that_was_forgotten_is_nobodys_business() -> None:
     ring = DecisionRing(1, PLENTY)
     ring.finish("a", Outcome.BOUND, 1.0)

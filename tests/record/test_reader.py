@@ -98,6 +98,12 @@ def test_a_record_that_was_changed_is_refused(path: Path, old: bytes, new: bytes
         read(path)
 
 
+def test_a_change_in_a_record_without_an_end_is_noticed_at_the_next_mark(path: Path) -> None:
+    rewritten(path, lambda text: text.partition(b'{"entry":"end"')[0].replace(b"p1", b"p7"))
+    with pytest.raises(ConfigError, match="expected the digest of the lines before it, got another"):
+        read(path)
+
+
 def test_a_line_that_was_taken_out_is_noticed(path: Path) -> None:
     rewritten(path, lambda text: b"".join(line for line in text.splitlines(keepends=True) if b"p1" not in line))
     with pytest.raises(ConfigError, match="the record was changed or damaged"):

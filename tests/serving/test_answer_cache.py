@@ -37,3 +37,17 @@ async def test_an_answer_is_known_until_it_expires() -> None:
     assert cache.known("key") is False
     clock.advance(5.0)
     assert cache.known("key") is None
+
+
+async def test_requests_that_wait_for_one_another_ask_once() -> None:
+    cache: AnswerCache[int] = AnswerCache(ManualClock())
+    slots, asked = asyncio.Semaphore(1), 0
+
+    async def ask() -> int:
+        nonlocal asked
+        asked += 1
+        await asyncio.sleep(0)
+        return asked
+
+    answers = await asyncio.gather(*(cache.answer("key", slots, ask, lambda _: 10.0) for _ in range(3)))
+    assert answers == [1, 1, 1]
