@@ -260,7 +260,7 @@ class Slots:
             del self._sent[priority][slot]
             under_way[priority] -= 1
             write = slot.write
-            if write is not None:  # as `_leave`, without its call
+            if write is not None:  # as `_leave`, without its call: the Event of nearly each pod comes here
                 write.under_way -= 1
                 if write.under_way:
                     self._behind -= 1
