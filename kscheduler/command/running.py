@@ -61,11 +61,13 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LESS_THAN_IT_SEEMS = "a flag does less than it seems to"
+# A leader must not lose its Lease because nobody reads what it logs.
+LOG_WAIT_S = 0.5
 FIELD_LESS_THAN_IT_SEEMS = "a field of the configuration does less than it seems to"
 
 
 def run(options: RunOptions, clock: Clock) -> int:
-    logs.configure(options.logging_format, options.verbosity, vmodule=options.vmodule)
+    logs.configure(options.logging_format, options.verbosity, vmodule=options.vmodule, longest_wait_s=LOG_WAIT_S)
     guests = GuestPlugins(cache_dir=options.plugin_cache_dir)
     found = emulations(options, guests)
     profiles = found.first.config.profiles  # that there are, and their names, is the same in all releases

@@ -15,6 +15,7 @@ import enum
 import json
 import logging
 import sys
+import time
 import traceback
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -25,6 +26,7 @@ import msgspec
 from kscheduler.input.redaction import Secret, hide_urls
 from kscheduler.observability.log_levels import OUTCOME, TRACE
 from kscheduler.observability.log_modules import ModuleVerbosity, module_verbosities
+from kscheduler.observability.pipe_writer import PipeWriter, is_pipe
 
 QUIET = -1  # the verbosity at which only warnings and errors are shown
 
@@ -51,14 +53,18 @@ def configure(
     stream: TextIO | None = None,
     *,
     vmodule: Sequence[ModuleVerbosity] = (),
+    longest_wait_s: float | None = None,
 ) -> None:
     """Write all logs to `stream` (None: stderr) in this format; a further call replaces the earlier settings.
 
-    `vmodule` raises the verbosity of single modules. Raises ValueError for an unknown format.
+    `vmodule` raises the verbosity of single modules. `longest_wait_s`: how long a pipe's reader is waited for, before
+    lines are dropped; None: for ever. Raises ValueError for an unknown format.
     """
     formatter = JSONFormatter() if LogFormat(format) is LogFormat.JSON else TextFormatter()
     handler = _Handler(stream or sys.stderr)
     handler.setFormatter(formatter)
+    if longest_wait_s is not None:
+        handler.limit_waiting(longest_wait_s)
     root = logging.getLogger()
     for old in [one for one in root.handlers if isinstance(one, _Handler)]:
         root.removeHandler(old)
@@ -99,6 +105,35 @@ else:
 
 class _Handler(_TextHandler):
     """A stream handler that drops records it cannot write, for example because the stream was closed."""
+
+    _pipe: PipeWriter | None = None  # in place of the stream, if that is a pipe that is not waited for for ever
+
+    def limit_waiting(self, longest_wait_s: float) -> None:
+        """If the stream is a pipe, wait for its reader for a limited time only, and then drop records."""
+        try:
+            descriptor = self.stream.fileno()
+            if is_pipe(descriptor):
+                self._pipe = PipeWriter(descriptor, longest_wait_s, time.monotonic, self._dropped)
+        except (OSError, ValueError):  # it is in memory, or closed
+            pass
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._pipe is None:
+            super().emit(record)
+            return
+        try:
+            self._pipe.write(self._line(record))
+        except Exception:
+            self.handleError(record)
+
+    def _line(self, record: logging.LogRecord) -> bytes:
+        return f"{self.format(record)}{self.terminator}".encode(errors="backslashreplace")
+
+    def _dropped(self, lines: int) -> bytes:
+        """Return the line about lines that were dropped because nobody read the pipe."""
+        fields = {"msg": "log lines were dropped: they were not read in time", "lines": lines}
+        record = {"name": __name__, "levelno": logging.WARNING, "levelname": "WARNING", **fields}
+        return self._line(logging.makeLogRecord(record))
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (logging's name)
         pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +231,29 @@ def test_every_module_that_logs_can_be_named() -> None:
     }
     assert logging_modules
     assert logging_modules <= known
+
+
+@pytest.mark.usefixtures("logging_restored")
+@pytest.mark.parametrize("format", ["text", "json"])
+def test_a_pipe_that_nobody_reads_does_not_hold_the_program_up(format: str) -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as stream, os.fdopen(reading, "rb", buffering=0) as reader:
+        configure(format, 2, stream, longest_wait_s=0.0)
+        for number in range(10_000):
+            logging.getLogger("kscheduler.queue").info("pod added", extra={"number": number})
+        before = reader.read(1 << 20)
+        logging.getLogger("kscheduler.queue").info("the last one")
+        *_, notice, last = (before + reader.read(1 << 20)).decode().splitlines()
+        written = before.count(b"\n")
+    assert "log lines were dropped: they were not read in time" in notice
+    assert any(f"{10_000 - written - begun}" in notice for begun in (0, 1)), "one may have been begun"
+    assert "the last one" in last
+
+
+def test_a_stream_that_is_no_pipe_is_written_as_ever(stream: io.StringIO) -> None:
+    configure("text", 2, stream, longest_wait_s=0.0)
+    logging.getLogger("kscheduler.queue").info("pod added")
+    assert stream.getvalue().endswith('queue] "pod added"\n')
 
 
 def test_a_module_says_more_than_the_others_and_less_never(stream: io.StringIO) -> None:
