@@ -57,6 +57,11 @@ class APIError(KSchedulerError):
         """True if repeating the request may help: no answer, an unreadable one, a server error (5xx), 408, or 429."""
         return not isinstance(self, DEFINITE) and (self.status in (0, 408, 429) or self.status >= 500)
 
+    @property
+    def is_failed_admission(self) -> bool:
+        """True if the apiserver could not call an admission webhook, and therefore carried nothing out."""
+        return self.status == 500 and self.explanation.startswith(_FAILED_WEBHOOK)
+
 
 class Conflict(APIError):
     """409: the object is not in the state that the request assumed (already bound, other uid, stale version)."""
@@ -85,6 +90,9 @@ class Unreachable(APIError):
 class NotLeading(APIError):
     """The request was not sent: this replica is not the leader, and must not write."""
 
+
+# How the apiserver's message begins if it cannot call a webhook whose failurePolicy is Fail, before it writes anything.
+_FAILED_WEBHOOK = "Internal error occurred: failed calling webhook "
 
 # Errors with which a request fails again, however often it is repeated.
 DEFINITE = (Conflict, NotFound, Forbidden, Gone, NotLeading)

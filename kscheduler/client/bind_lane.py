@@ -230,7 +230,7 @@ class _Submitted(msgspec.Struct, eq=False):
         elif error is not None and error.status == 401:
             # Certainly not carried out, and nothing was written before; the ordinary way reads the token again.
             self.lane.go_on(self, Tries())
-        elif error is not None and error.is_transient:
+        elif error is not None and error.is_transient and not error.is_failed_admission:
             self._hand_over().ended(error)
         else:
             self.lane.end(self, error)

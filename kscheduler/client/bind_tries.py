@@ -105,4 +105,4 @@ class Try:
 
 def _may_have_been_carried_out(error: APIError) -> bool:
     """Return True unless the error proves that the apiserver refused the binding or never received it."""
-    return error.is_transient and not isinstance(error, TooManyRequests)
+    return error.is_transient and not isinstance(error, TooManyRequests) and not error.is_failed_admission

@@ -92,7 +92,9 @@ class Binder:
             if outcome is None:
                 return
             wait_s = pause_s * self._rng.uniform(0.5, 1.5)
+            is_refused = False
             if not isinstance(outcome, Overdue):
+                is_refused = outcome.is_failed_admission
                 # 2. It may be definite, or a look at the pod is.
                 look = await self._judge(binding, outcome, tries, look_s)
                 if look.found is Found.BOUND:
@@ -108,6 +110,9 @@ class Binder:
                 )
             # 3. Another try, unless there is news meanwhile, or a try that may be answered at any moment.
             if tries.fresh or tries.open >= MOST_AT_ONCE or await tries.has_news_within(wait_s):
+                continue
+            # Behind a webhook that hangs, all open ones end alike, and then it is certain that none was carried out.
+            if is_refused and tries.open:
                 continue
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
             self._begin(binding, tries, tasks)
@@ -140,7 +145,7 @@ class Binder:
         if isinstance(error, NotLeading):
             raise error
         # Writing again settles what the network or the apiserver did; a fault of our own may happen each time.
-        if error.is_transient and not isinstance(error, Bug):
+        if error.is_transient and not isinstance(error, Bug) and not error.is_failed_admission:
             return Look(Found.UNBOUND, error)
         if not tries.in_doubt:
             raise error

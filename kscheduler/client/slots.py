@@ -295,7 +295,7 @@ class Slots:
 
     def learn(self, error: APIError) -> None:
         """Lower the limit, and pause for Retry-After, if the error shows that the apiserver is overloaded."""
-        if not error.is_transient:
+        if not error.is_transient or error.is_failed_admission:
             return
         self.limit.pushed_back()
         if error.retry_after_s and self._resume is None:

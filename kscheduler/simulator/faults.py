@@ -57,6 +57,7 @@ class FaultKind(enum.Enum):
     GONE = "410"
     TOO_MANY_REQUESTS = "429"
     SERVER_ERROR = "500"
+    FAILED_WEBHOOK = "500 for want of an admission webhook"
     UNAVAILABLE = "503"
     UNREADABLE = "an answer that cannot be read"
     NO_SUCH_PATH = "404 of a server without that path"
@@ -83,6 +84,7 @@ _REFUSALS: dict[FaultKind, tuple[type[APIError], int, str]] = {
     FaultKind.GONE: (Gone, 410, "Expired"),
     FaultKind.TOO_MANY_REQUESTS: (TooManyRequests, 429, "TooManyRequests"),
     FaultKind.SERVER_ERROR: (APIError, 500, "InternalError"),
+    FaultKind.FAILED_WEBHOOK: (APIError, 500, "InternalError"),
     FaultKind.UNAVAILABLE: (APIError, 503, "ServiceUnavailable"),
     FaultKind.UNREADABLE: (APIError, 0, ""),
     FaultKind.NO_SUCH_PATH: (NotFound, 404, ""),
@@ -182,4 +184,6 @@ def refusal(fault: Fault, verb: Verb) -> APIError | None:
         return None
     error, status, reason = _REFUSALS[fault.kind]
     message = f"injected fault: {fault.kind.value} for {verb.value}"
+    if fault.kind is FaultKind.FAILED_WEBHOOK:  # the apiserver's words, which say that nothing was carried out
+        message = f'Internal error occurred: failed calling webhook "example.com": {message}'
     return error(message, status=status, reason=reason, retry_after_s=fault.retry_after_s)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kscheduler.api.objects import Pod
+from kscheduler.client.bind_tries import Tries
 from kscheduler.client.binder import LONGEST_PAUSE_S, Binder
 from kscheduler.client.protocol import Binding, BindTry
 from kscheduler.errors import APIError, Conflict, Forbidden, NotFound, NotLeading
@@ -53,7 +54,7 @@ def test_a_binding_that_works_takes_one_request() -> None:
     run_virtual(scenario())
 
 
-@pytest.mark.parametrize("kind", [FaultKind.CONFLICT, FaultKind.NOT_FOUND, FaultKind.GONE])
+@pytest.mark.parametrize("kind", [FaultKind.CONFLICT, FaultKind.NOT_FOUND, FaultKind.GONE, FaultKind.FAILED_WEBHOOK])
 def test_a_definite_refusal_is_raised_at_once(kind: FaultKind) -> None:
     async def scenario() -> None:
         bench = Bench()
@@ -84,6 +85,36 @@ def test_an_answer_that_decides_nothing_has_the_binding_written_again(kind: Faul
         assert bench.node == "n1"
         # Pauses of 0.1, 0.2, 0.4, 0.8 s, each half as long or up to half as long again.
         assert 0.75 <= seconds <= 2.25
+
+    run_virtual(scenario())
+
+
+def test_behind_a_webhook_that_hangs_the_tries_that_are_open_are_waited_for_and_no_other_is_begun() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        bench.faults.add(FaultKind.FAILED_WEBHOOK, Verb.BIND, delay_s=10.0)
+        tries = Tries()
+        first = tries.begin()
+        binding = asyncio.ensure_future(bench.binder.bind(bench.binding(), tries))
+        await asyncio.sleep(1.0)
+        first.is_late()
+        await asyncio.sleep(9.0)
+        sent = bench.faults.struck(FaultKind.FAILED_WEBHOOK)  # beside the late one
+        first.ended(APIError('Internal error occurred: failed calling webhook "w": timed out', status=500))
+        with pytest.raises(APIError, match="failed calling webhook"):
+            await asyncio.wait_for(binding, 60.0)
+        assert bench.faults.struck(FaultKind.FAILED_WEBHOOK) == sent
+
+    run_virtual(scenario())
+
+
+def test_a_failed_webhook_decides_nothing_about_an_earlier_try_that_may_have_been_carried_out() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        bench.faults.add(FaultKind.SERVER_ERROR, Verb.BIND, count=1)
+        bench.faults.add(FaultKind.FAILED_WEBHOOK, Verb.BIND, count=5)
+        await bench.bind()
+        assert bench.node == "n1"
 
     run_virtual(scenario())
 

@@ -17,6 +17,7 @@ REFUSALS = [
     FaultKind.GONE,
     FaultKind.TOO_MANY_REQUESTS,
     FaultKind.SERVER_ERROR,
+    FaultKind.FAILED_WEBHOOK,
     FaultKind.TIMEOUT,
 ]
 
@@ -65,6 +66,26 @@ async def test_others_that_were_turned_away_get_the_room_of_a_binding_that_faile
         await world.sleep(0.2)
         world.cluster.delete_pod("default/doomed")
         await world.until(world.all_bound, within_s=5)
+
+
+@in_virtual_time
+async def test_a_webhook_that_fails_in_one_namespace_does_not_hold_up_the_pods_of_others() -> None:
+    async with World() as world:
+        world.add_nodes(4, cpu="1000", pods="2000")
+        world.faults.add(
+            FaultKind.FAILED_WEBHOOK, Verb.BIND, matches=lambda subject: getattr(subject, "namespace", "") == "broken"
+        )
+        for index in range(500):
+            world.add_pod(make_pod(f"p{index}", "broken").req(cpu="1"))
+        await world.sleep(5.0)
+        for index in range(50):
+            world.add_pod(make_pod(f"p{index}").req(cpu="1"))
+        await world.until(lambda: all(world.node_of(f"p{index}") for index in range(50)), within_s=5.0)
+        condition = world.condition("broken/p0")
+        assert condition is not None
+        assert 'failed calling webhook "example.com"' in condition.message
+        world.faults.clear()
+        await world.until(world.all_bound, within_s=15.0)
 
 
 @in_virtual_time
