@@ -27,6 +27,7 @@ from kscheduler.api.objects import Lease, LeaseSpec, ObjectMeta
 from kscheduler.client.concurrency import cancel_and_wait, wait_event, within
 from kscheduler.client.informer import is_older
 from kscheduler.client.kinds import LEASES
+from kscheduler.client.outages import MOST_CAUSES
 from kscheduler.client.protocol import Client, EventType, always, nothing
 from kscheduler.client.retry_pauses import Backoff
 from kscheduler.client.times import micro_time
@@ -115,6 +116,7 @@ class LeaderElector:
         self._wake = asyncio.Event()  # the Lease changed so that trying now is worth while
         self._stopping = asyncio.Event()
         self._failed_tries = 0  # one after the other, without a good answer
+        self._complaints: set[tuple[str, str]] = set()  # (message, cause) that were logged since the last good answer
         self._declined = False  # the last time there was a Lease to take
         self._may_try = may_try
         self._confirm = confirm
@@ -263,17 +265,37 @@ class LeaderElector:
         limit_s = self._config.renew_deadline_s if deadline is None else max(0.0, deadline - self._clock.now())
         try:
             held = await within(limit_s, self._acquire_or_renew())
+            self._works_again()
             self._failed_tries = 0
         except TimeoutError:
             self._failed_tries += 1
-            log.warning("no answer to a request for the lease in time", extra=self._fields())
+            self._complain("no answer to a request for the lease in time")
             held = False
         except APIError as error:
-            self._failed_tries += 0 if isinstance(error, Conflict) else 1
-            log.warning("lease could not be read or written", extra={**self._fields(), "err": str(error)})
+            if isinstance(error, Conflict) and not self._leading:
+                log.debug("another candidate wrote the lease first", extra={**self._fields(), "err": str(error)})
+            else:
+                self._failed_tries += 0 if isinstance(error, Conflict) else 1
+                self._complain("lease could not be read or written", error.cause, err=str(error))
             held = False
         self._report_leader()
         return held
+
+    def _complain(self, message: str, cause: str = "", **further: str) -> None:
+        """Log a failure, as a warning only if it is the first of its cause since the last good answer.
+
+        A candidate tries every second, and an outage may last for hours.
+        """
+        complaint = message, cause
+        is_news = complaint not in self._complaints and len(self._complaints) < MOST_CAUSES
+        if is_news:
+            self._complaints.add(complaint)
+        log.log(logging.WARNING if is_news else logging.DEBUG, message, extra={**self._fields(), **further})
+
+    def _works_again(self) -> None:
+        if self._complaints:
+            self._complaints.clear()
+            log.info("the lease is read and written again", extra={**self._fields(), "failed": self._failed_tries})
 
     async def _acquire_or_renew(self) -> bool:
         """Acquire or renew, and return False if another replica holds the Lease.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypedDict
@@ -309,6 +310,53 @@ def test_a_short_outage_is_survived() -> None:
         assert ("stopped") not in [what for _, what in a.log]
 
     simulate(scenario)
+
+
+def test_a_lease_that_cannot_be_read_is_logged_once_for_each_cause_and_when_it_can_be_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(world: World) -> None:
+        world.start("a")
+        await asyncio.sleep(1)
+        standby = world.start("b")
+        await asyncio.sleep(10)
+        standby.client.faults.add(FaultKind.UNAVAILABLE, list(_requests()), count=600)
+        standby.client.faults.add(FaultKind.FORBIDDEN, list(_requests()), count=600)
+        await asyncio.sleep(3600)
+
+    caplog.set_level(logging.INFO, logger="kscheduler.client.leaderelection")
+    simulate(scenario)
+    lines = [vars(record) for record in caplog.records if vars(record)["identity"] == "b"]
+    assert [(line["levelname"], line["message"]) for line in lines if "leader" not in line["message"]] == [
+        ("WARNING", "lease could not be read or written"),
+        ("WARNING", "lease could not be read or written"),
+        ("INFO", "the lease is read and written again"),
+    ]
+    errors = [line["error"] for line in lines if "error" in line]
+    assert "503" in errors[0]
+    assert "403" in errors[1]
+    assert lines[-1]["failed"] > 1000
+
+
+def test_a_candidate_that_comes_second_has_nothing_to_complain_about(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(world: World) -> None:
+        first = world.start("a")
+        await asyncio.sleep(1)
+        second = world.start("b")
+        await asyncio.sleep(1)
+        second.client.faults.add(FaultKind.CONFLICT, Verb.UPDATE_LEASE, count=1)
+        await first.kill()
+        await asyncio.sleep(60)
+        assert second.client.faults.struck(FaultKind.CONFLICT) == 1
+        assert world.leaders == ["b"]
+
+    caplog.set_level(logging.INFO, logger="kscheduler.client.leaderelection")
+    simulate(scenario)
+    assert {record.getMessage() for record in caplog.records} == {
+        "trying to become leader",
+        "leader is",
+        "became leader",
+    }
 
 
 def test_a_lost_answer_to_a_renewal_is_no_loss() -> None:
