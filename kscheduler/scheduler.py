@@ -240,7 +240,7 @@ class Scheduler:
         self._queue_watch = self._build_queue_watch(config)
         self._queue_statuses = self._build_queue_statuses(client)
         # 3. Gangs, and work in the background, which plugins start.
-        self.gangs = self._build_gangs(client, config)
+        self.gangs = self._build_gangs(client, config, options)
         self.preemptions = BackgroundTasks("a preemption", self._work.set)
         self.claim_writes = BackgroundTasks("the write of a resource claim", self._work.set)
         self._pre_binds = self._build_pre_binds()
@@ -292,7 +292,7 @@ class Scheduler:
             writes_scheduled=options.scheduled_events,
         )
 
-    def _build_gangs(self, client: Client, config: SchedulerConfig) -> GangParts | None:
+    def _build_gangs(self, client: Client, config: SchedulerConfig, options: Options) -> GangParts | None:
         """Build the parts that schedule gangs; None, without importing them, if pods can name no gang."""
         if not schedules_gangs(config):
             return None
@@ -308,6 +308,8 @@ class Scheduler:
             is_synced=lambda: self.is_synced,
             wake=self._work.set,
             groups_with_claims=self.devices.groups,
+            pauses=options.pauses,
+            outages=options.outages,
         )
 
     def _gang_parts(self) -> type[GangParts]:
@@ -462,6 +464,8 @@ class Scheduler:
             permission=self.permission,
             tell=self._record_for_pod,
             make_source=make_source,
+            pauses=options.pauses,
+            outages=options.outages,
         )
 
     def _build_queue(

@@ -10,9 +10,11 @@ from kscheduler.cache.cache import Cache
 from kscheduler.client.concurrency import run_together
 from kscheduler.client.informer import Handler
 from kscheduler.client.kinds import PODS, Resource
+from kscheduler.client.outages import Outages
 from kscheduler.client.pod_group_kinds import pod_groups, resource_of
 from kscheduler.client.protocol import Client
 from kscheduler.client.recorder import EventRecorder
+from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.clock import Clock
 from kscheduler.config.coscheduling import longest_wait_s, reserves_after_s, schedules_by_label
@@ -88,8 +90,13 @@ class GangParts:
         is_synced: Callable[[], bool],
         wake: Callable[[], None],
         groups_with_claims: dict[str, PodGroup],
+        pauses: RetryPauses | None = None,
+        outages: Outages | None = None,
     ) -> None:
-        """`groups_with_claims`: where PodGroups that may have claims are to be kept, by namespace/name."""
+        """`groups_with_claims`: where PodGroups that may have claims are to be kept, by namespace/name.
+
+        `pauses`: retry pauses, shared by all clients of the apiserver; `outages` by its informers.
+        """
         self._cache = cache
         self._config = config
         self._clock = clock
@@ -107,7 +114,9 @@ class GangParts:
             )
         self._phases: GroupPhases | None = None
         if COSCHEDULING_DOOR in self._doors:
-            self._phases = GroupPhases(client, self.registry, permission, clock, is_synced=is_synced)
+            self._phases = GroupPhases(
+                client, self.registry, permission, clock, is_synced=is_synced, pauses=pauses, outages=outages
+            )
         versions = {door.api: resource_of(door.kind, config.release).group_version for door in self._doors}
         self.reports = GangReports(self.registry, recorder, self._statuses, measurements, permission, clock, versions)
         self.mending = Mending(

@@ -28,8 +28,10 @@ from kscheduler.api.pod_groups import (
 )
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.informer import Informer
+from kscheduler.client.outages import Outages
 from kscheduler.client.pod_group_kinds import COSCHEDULING_POD_GROUPS, GROUP_PODS
 from kscheduler.client.protocol import Client, always
+from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, Conflict, Forbidden, NotFound
@@ -93,7 +95,10 @@ class GroupPhases:
         clock: Clock,
         *,
         is_synced: Callable[[], bool] = always,
+        pauses: RetryPauses | None = None,
+        outages: Outages | None = None,
     ) -> None:
+        """Follow pods with an informer that shares `pauses` and `outages` with others of the same apiserver."""
         self._client = client
         self._registry = registry
         registry.on_members = self._has_members
@@ -115,6 +120,8 @@ class GroupPhases:
             rng=random.Random(0),
             field_selector=NOT_PENDING,
             keep=_what_counts,
+            pauses=pauses,
+            outages=outages,
         )
 
     # --- what is seen ---

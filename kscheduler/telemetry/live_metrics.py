@@ -7,7 +7,9 @@ import random
 from collections.abc import Sequence
 
 from kscheduler.client.concurrency import run_together
+from kscheduler.client.outages import Outages
 from kscheduler.client.protocol import Client
+from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.clock import Clock
 from kscheduler.config.metric_policy import Source
@@ -79,8 +81,13 @@ def build_live_metrics(
     permission: WritePermission,
     tell: Tell,
     make_source: MakeSource | None = None,
+    pauses: RetryPauses | None = None,
+    outages: Outages | None = None,
 ) -> LiveMetrics:
-    """Build live metrics. `identity` is the name of this replica, which also seeds its random numbers."""
+    """Build live metrics. `identity` is the name of this replica, which also seeds its random numbers.
+
+    `pauses`: retry pauses, shared by all clients of the apiserver; `outages` by its informers.
+    """
     # Separate random generators: their draws must not affect the scheduler's tie-breaks.
     policies = PolicyObjects(
         client,
@@ -89,6 +96,8 @@ def build_live_metrics(
         rng=random.Random(f"policies of {identity}"),
         recorder=recorder,
         permission=permission,
+        pauses=pauses,
+        outages=outages,
     )
     telemetry = LiveTelemetry(
         table,

@@ -15,6 +15,7 @@ from kscheduler.client.informer import Informer, KeepNewest
 from kscheduler.client.kinds import METRIC_POLICIES, TAS_POLICIES, Resource
 from kscheduler.client.outages import Outages
 from kscheduler.client.protocol import Client
+from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.clock import Clock
 from kscheduler.config.types import Profile
@@ -39,7 +40,10 @@ class PolicyObjects:
         rng: random.Random,
         recorder: Records,
         permission: WritePermission,
+        pauses: RetryPauses | None = None,
+        outages: Outages | None = None,
     ) -> None:
+        """Build the informers, which share `pauses` and `outages` with others of the same apiserver."""
         self._clock = clock
         self._reports = PolicyReports(client, recorder, clock, permission)
         self.book = PolicyBook(profiles, self._reports.add)
@@ -49,9 +53,9 @@ class PolicyObjects:
         if self.book.follows_tas_policies:
             wanted.append(TAS_POLICIES)
         keep: KeepNewest[Any] = KeepNewest(self.book.put, self.book.remove)
-        outages = Outages(clock)
+        outages = outages or Outages(clock)
         self.informers: tuple[Informer[Any], ...] = tuple(
-            Informer(client, resource, keep, clock=clock, rng=rng, may_be_unknown=True, outages=outages)
+            Informer(client, resource, keep, clock=clock, rng=rng, may_be_unknown=True, pauses=pauses, outages=outages)
             for resource in wanted
         )
         self._listed = asyncio.Event()  # set once all kinds are listed, or FIRST_LISTS_S have passed
