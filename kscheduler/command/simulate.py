@@ -28,7 +28,7 @@ from kscheduler.simulator.real_scheduler import BuildScheduler
 from kscheduler.simulator.report import Machine, Report, build_report, to_compact_json, to_json
 from kscheduler.simulator.report_text import to_text
 from kscheduler.simulator.run import Outcome
-from kscheduler.simulator.scenario import Scenario
+from kscheduler.simulator.scenario import Scenario, with_warnings
 from kscheduler.ui.page_file import to_html
 from kscheduler.wasm.loading.plugins import GuestPlugins
 
@@ -58,8 +58,8 @@ def run(arguments: SimulateArguments) -> tuple[Report, Outcome]:
     guests = GuestPlugins(cache_dir=None, reloads=False)
     config = simulated_config(arguments, guests)
     recorded = None if arguments.record is None else _recorded(arguments.record, config, arguments.max_pods)
-    scenario = build_scenario(arguments) if recorded is None else with_nodes(recorded.scenario, arguments)
-    scenario.notes.extend(f"{warning}." for warning in warnings_on_gates(arguments))
+    read = build_scenario(arguments) if recorded is None else with_nodes(recorded.scenario, arguments)
+    scenario = with_warnings(read, warnings_on_gates(arguments))
     if scenario.quotas and not keeps_quotas(config):
         scenario.notes.append("ElasticQuotas are not kept: no profile enables the plugin CapacityScheduling.")
     if scenario.queues:

@@ -41,8 +41,11 @@ def sweep(arguments: SweepArguments, clock: Clock) -> int:
     # 1. Everything that can be wrong.
     grid = read_grid(arguments.grid)
     plan = Plan(grid, arguments.seeds, max_runs=arguments.max_runs)
-    written = PlanFile(__version__, list(grid.metrics), choose_baseline(arguments.baseline, plan.configs), plan.runs())
+    baseline = choose_baseline(arguments.baseline, plan.configs)
+    written = PlanFile(__version__, list(grid.metrics), baseline, plan.runs(), plan.warnings)
     plan.check_traces()
+    for warning in plan.warnings:
+        print(f"kscheduler: {warning}", file=sys.stderr)
     check_writable(arguments.html)
     if arguments.dry_run:
         print(_planned(plan, written))

@@ -18,10 +18,10 @@ from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.input.decoding import json_decoder
 from kscheduler.input.input_files import read_input
 from kscheduler.record.kinds import is_record
-from kscheduler.simulator.configuration import load_simulated, recorded_config, simulated_release
+from kscheduler.simulator.configuration import load_simulated, recorded_config, simulated_release, warnings_on_gates
 from kscheduler.simulator.inputs import build_scenario
 from kscheduler.simulator.options import SimulateArguments, settings_of
-from kscheduler.simulator.scenario import Scenario
+from kscheduler.simulator.scenario import Scenario, with_warnings
 from kscheduler.wasm.loading.plugins import GuestPlugins
 
 DEFAULT: Final = "default"  # in place of a file: the default configuration
@@ -161,7 +161,8 @@ class _Scenarios:
         record = self._arguments.record
         names = frozenset(profile.scheduler_name for profile in config.profiles) if record else frozenset()
         if names not in self._kept:
-            self._kept[names] = build_scenario(self._arguments) if record is None else self._recorded(record, names)
+            read = build_scenario(self._arguments) if record is None else self._recorded(record, names)
+            self._kept[names] = with_warnings(read, warnings_on_gates(self._arguments))
         return self._kept[names]
 
     def _recorded(self, record: str, schedulers: frozenset[str]) -> Scenario:

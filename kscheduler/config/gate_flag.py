@@ -43,14 +43,14 @@ def parsed_gates(texts: Sequence[str], flag: str = FLAG) -> dict[str, bool]:
 def with_gates(release: Release, gates: Mapping[str, bool], flag: str = FLAG) -> tuple[Release, tuple[str, ...]]:
     """Return the release with its gates set, and warnings about settings that do less than they seem to.
 
-    Raises ConfigError that names the flag for a gate that the release does not have, or that is locked.
+    The warnings name the flag, and so does the ConfigError for a gate that is locked or not of the release.
     """
     if not gates:
         return release, ()
     from kscheduler.config.gate_settings import with_settings
 
     try:
-        return with_settings(release, gates)
+        return with_settings(release, gates, flag)
     except ConfigError as error:
         raise ConfigError(f"{flag}: {error}") from error
 

@@ -50,11 +50,13 @@ def parse_gates(texts: Iterable[str]) -> dict[str, bool]:
     return settings
 
 
-def with_settings(release: Release, settings: Mapping[str, bool]) -> tuple[Release, tuple[str, ...]]:
+def with_settings(
+    release: Release, settings: Mapping[str, bool], flag: str = "--feature-gates"
+) -> tuple[Release, tuple[str, ...]]:
     """Return the release with its gates set, and warnings about settings that do less than they seem to.
 
-    Raises ConfigError, worded as by kube-scheduler, for a gate that the release does not have, that is locked, or that
-    would be on without those on which it depends.
+    The warnings name `flag`, which has the settings. Raises ConfigError, worded as by kube-scheduler, for a gate that
+    the release does not have, that is locked, or that would be on without those on which it depends.
     """
     if not settings:
         return release, ()
@@ -70,18 +72,19 @@ def with_settings(release: Release, settings: Mapping[str, bool]) -> tuple[Relea
     for name, value in settings.items():
         if name in ALL:
             if unfollowed := _unfollowed(release, known, settings, name):
-                warnings.append(f"{_shown(name, value)} has no effect on {', '.join(unfollowed)}: {ONE_BEHAVIOUR}")
+                shown = _shown(name, value, flag)
+                warnings.append(f"{shown} has no effect on {', '.join(unfollowed)}: {ONE_BEHAVIOUR}")
             continue
         if name in release.switchable:
             continue
         gate = known[name]
         if value != in_force.get(name, gate.is_on):
             reason = ONE_BEHAVIOUR if name in in_force else "it is of other parts of Kubernetes"
-            warnings.append(f"{_shown(name, value)} has no effect: {reason}")
+            warnings.append(f"{_shown(name, value, flag)} has no effect: {reason}")
         elif gate.stage in (GA, DEPRECATED):
             stage = "GA" if gate.stage == GA else "deprecated"
             warnings.append(
-                f"{_shown(name, value)}: setting {stage} feature gate. It will be removed in a future release."
+                f"{_shown(name, value, flag)}: setting {stage} feature gate. It will be removed in a future release."
             )
     return release.with_gates(switched), tuple(warnings)
 
@@ -122,5 +125,5 @@ def _expanded(known: Mapping[str, KnownGate], settings: Mapping[str, bool]) -> d
     return {**staged, **settings}
 
 
-def _shown(name: str, value: bool) -> str:
-    return f"--feature-gates {name}={str(value).lower()}"
+def _shown(name: str, value: bool, flag: str) -> str:
+    return f"{flag} {name}={str(value).lower()}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 from kscheduler.api.devices import DeviceObject
 from kscheduler.api.elastic_quotas import ElasticQuota
@@ -39,3 +40,8 @@ class Scenario:
     queues: list[ShareQueueObject] = field(default_factory=list)
     changes: list[ObjectChange] = field(default_factory=list)  # by time; at 0: before the scheduler starts
     groups: list[tuple[str, APIObject]] = field(default_factory=list)  # (kind, Namespace, Service, budget and the like)
+
+
+def with_warnings(scenario: Scenario, warnings: Iterable[str]) -> Scenario:
+    """Return the scenario with a note for each warning, as a sentence."""
+    return replace(scenario, notes=[*scenario.notes, *(f"{warning.removesuffix('.')}." for warning in warnings)])

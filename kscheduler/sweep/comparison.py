@@ -136,7 +136,7 @@ def build_report(plan: PlanFile, results: Results) -> SweepReport:
         differences=differences,
         front=_front(groups, values, quality),
         failures=failures,
-        warnings=_warnings(plan, differences, values),
+        warnings=[*plan.warnings, *_warnings(plan, differences, values)],
     )
 
 

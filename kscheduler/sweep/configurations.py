@@ -46,6 +46,12 @@ class Configurations:
         self._entries = entries or (ConfigEntry("default"),)
         self._guests = GuestPlugins(cache_dir=None, reloads=False)
         self._checked: dict[tuple[str, str, Release], Code] = {}
+        self._warnings: dict[str, None] = {}  # in the order of the entries
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is to be said of feature gates of the configurations yielded so far that do less than they seem to."""
+        return list(self._warnings)
 
     def of(self, trace: TraceEntry) -> Iterator[tuple[str, str, Emulated, Code]]:
         """Yield (name, text as JSON, what is emulated, plugins' code) of each configuration for a trace.
@@ -54,7 +60,8 @@ class Configurations:
         ConfigError with the name of a wrong one.
         """
         for entry in self._entries:
-            release = _release(entry, trace)
+            release, warnings = _release(entry, trace)
+            self._warnings.update(dict.fromkeys(warnings))
             base = _base(entry, trace, release, self._guests)
             emulated = Emulated(
                 None if entry.emulated_version is None else release.version, tuple(sorted(entry.feature_gates.items()))
@@ -93,12 +100,13 @@ class Configurations:
         return code
 
 
-def _release(entry: ConfigEntry, trace: TraceEntry) -> Release:
+def _release(entry: ConfigEntry, trace: TraceEntry) -> tuple[Release, tuple[str, ...]]:
+    """Return the release with the entry's gates, and warnings about those that do less than they seem to."""
     if entry.emulated_version is not None:
         release = parse_emulated_version(entry.emulated_version)
     else:
         release = DEFAULT_RELEASE if trace.record is None else release_in(trace.record)
-    return with_gates(release, entry.feature_gates, f'config "{entry.name}": featureGates')[0]
+    return with_gates(release, entry.feature_gates, f'config "{entry.name}": featureGates')
 
 
 def _base(entry: ConfigEntry, trace: TraceEntry, release: Release, guests: GuestPlugins) -> dict[str, Any]:

@@ -48,7 +48,9 @@ class Plan:
             raise ConfigError(
                 f"the grid has {count:,} runs: expected at most {max_runs:,}; --max-runs {count} allows them"
             )
-        self._combinations = list(_combinations(grid))
+        configurations = Configurations(grid.configs)
+        self._combinations = list(_combinations(grid, configurations))
+        self.warnings = configurations.warnings  # on feature gates that do less than they seem to
         self.configs = list(dict.fromkeys(each.config for each in self._combinations))
 
     def tasks(self) -> Iterator[Task]:
@@ -89,9 +91,8 @@ def _count(grid: Grid) -> int:
     return sum(1 if trace.record else clusters for trace in grid.traces) * configs
 
 
-def _combinations(grid: Grid) -> Iterator[_Combination]:
+def _combinations(grid: Grid, configurations: Configurations) -> Iterator[_Combination]:
     known: dict[str, InputFile] = {}
-    configurations = Configurations(grid.configs)
     for trace in grid.traces:
         for cluster_name, cluster, scale in _clusters(grid.cluster, trace):
             arguments = _arguments(grid, trace, cluster)

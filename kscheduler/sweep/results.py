@@ -65,6 +65,7 @@ class PlanFile(msgspec.Struct, frozen=True):
     metrics: list[str]
     baseline: str
     runs: list[Run]
+    warnings: list[str] = []  # about the configurations, for the report
 
 
 _decode_result = json_decoder(Result)

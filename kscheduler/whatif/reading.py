@@ -8,10 +8,10 @@ from kscheduler.config.gate_flag import with_gates
 from kscheduler.config.releases import release_of
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
-from kscheduler.simulator.configuration import load_simulated, simulated_config
+from kscheduler.simulator.configuration import load_simulated, simulated_config, warnings_on_gates
 from kscheduler.simulator.inputs import Sources, build_scenario, with_nodes
 from kscheduler.simulator.options import SimulateArguments, settings_of
-from kscheduler.simulator.scenario import Scenario
+from kscheduler.simulator.scenario import Scenario, with_warnings
 from kscheduler.simulator.workload import DEFAULT_NODE_SHAPES
 from kscheduler.wasm.loading.plugins import GuestPlugins
 from kscheduler.whatif.configuration import changed_config
@@ -34,6 +34,8 @@ class WhatIf:
         self._guests = GuestPlugins(cache_dir=None, reloads=False)
         self._sources = Sources()
         self.config = simulated_config(simulate, self._guests)
+        self._warnings = warnings_on_gates(simulate)
+        self._new_warnings: tuple[str, ...]  # set by the next line
         self.new_config = self._changed_config()
         self._names = frozenset(profile.scheduler_name for profile in self.config.profiles)
         self._scenario = _scenario(simulate, self.config, self._sources)
@@ -50,11 +52,13 @@ class WhatIf:
 
     def as_it_is(self, *, seed: int | None = None) -> PlayedSide:
         """Return the scenario as it is; `seed`: another one than the arguments'."""
-        return self._side(AS_IT_IS if seed is None else OTHER_SEED, self._scenario, self.config, seed)
+        scenario = with_warnings(self._scenario, self._warnings)
+        return self._side(AS_IT_IS if seed is None else OTHER_SEED, scenario, self.config, seed)
 
     def changed(self, sought: int = 0) -> PlayedSide:
         """Return the changed scenario. `sought`: how many nodes an addition without a number adds."""
-        return self._side(CHANGED, self.changed_scenario(sought), self.new_config, None)
+        scenario = with_warnings(self.changed_scenario(sought), self._new_warnings)
+        return self._side(CHANGED, scenario, self.new_config, None)
 
     def changed_scenario(self, sought: int) -> Scenario:
         return changed_scenario(self._scenario, self._arguments.nodes, self._shapes, self._names, sought=sought)
@@ -80,7 +84,9 @@ class WhatIf:
     def _changed_config(self) -> SchedulerConfig:
         path, version, base = self._arguments.new_config, self._arguments.new_emulated_version, self.config
         release = base.release if version is None else release_of(version)
-        release, _ = with_gates(release, dict(self._arguments.new_feature_gates), NEW_GATES)
+        release, warnings = with_gates(release, dict(self._arguments.new_feature_gates), NEW_GATES)
+        # Gates of the scenario as it is hold in the changed one as well, unless it has another release.
+        self._new_warnings = warnings if version is not None else (*self._warnings, *warnings)
         if path is not None:
             base = load_simulated(path, self._guests, release)
         elif release != base.release:

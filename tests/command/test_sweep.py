@@ -109,6 +109,23 @@ def test_a_sweep_whose_runs_are_finished_repeats_none(tmp_path: Path, capsys: py
     assert page.read_text().startswith("<!doctype html>")
 
 
+def test_gates_without_effect_are_named_at_the_start_and_in_the_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid, out = write_grid(tmp_path, configs=[{"name": "a", "featureGates": {"MemoryQoS": True}}]), tmp_path / "out"
+    finish_here(grid, range(1, 3), out)
+    assert call(grid, "--seeds", "1..2", "--out", str(out)) == 0
+    captured = capsys.readouterr()
+    warning = 'config "a": featureGates MemoryQoS=true has no effect: it is of other parts of Kubernetes'
+    assert captured.err == f"kscheduler: {warning}\n"
+    assert f"warning: {warning}\n" in captured.out
+    (tmp_path / "log").write_bytes(b"")
+    options = parse(["sweep", "collect", str(tmp_path / "log"), "--out", str(out)])
+    assert isinstance(options, SweepOptions)
+    assert collect(read_collect_arguments(options.arguments), ManualClock()) == 0
+    assert warning in json.loads((out / "report.json").read_bytes())["warnings"], "what is collected later says so, too"
+
+
 def test_a_dry_run_starts_and_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(write_grid(tmp_path), "--seeds", "1..50", "--out", str(tmp_path / "out"), "--dry-run") == 0
     printed = capsys.readouterr().out

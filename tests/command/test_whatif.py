@@ -185,6 +185,23 @@ def test_gates_of_both_scenarios_are_kept_unless_another_release_is_asked_for(
     ]
 
 
+def test_feature_gates_without_effect_are_notes_on_the_scenarios_that_have_them(
+    capsys: pytest.CaptureFixture[str], running: str
+) -> None:
+    both = ("--record", running, "--feature-gates", "MemoryQoS=true")
+    old = "--feature-gates MemoryQoS=true has no effect: it is of other parts of Kubernetes."
+
+    def on_gates(*flags: str) -> list[list[str]]:
+        sides = (answer(capsys, *both, *flags)["comparison"][side]["report"]["notes"] for side in "ab")
+        return [[note for note in notes if "feature-gates" in note] for notes in sides]
+
+    assert on_gates("--new-feature-gates", "StorageCapacityScoring=true") == [[old], [old]]
+    before, after = on_gates("--new-feature-gates", "PodLevelResourceManagers=true")
+    assert (before, after[:1]) == ([old], [old])
+    assert after[1].startswith("--new-feature-gates PodLevelResourceManagers=true has no effect: ")
+    assert on_gates("--new-emulated-version", "1.37") == [[old], []], "another release begins with its own gates"
+
+
 def test_another_configuration_is_answered(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     config = tmp_path / "packing.yaml"
     config.write_text(

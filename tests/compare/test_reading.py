@@ -63,6 +63,13 @@ def test_two_configurations_share_the_input_that_flags_name() -> None:
 
 
 @pytest.mark.usefixtures("folder")
+def test_a_gate_without_effect_is_a_note_on_what_is_simulated_with_it() -> None:
+    for side in read("least.yaml", "most.yaml", replace(GENERATED, feature_gates=(("MemoryQoS", True),))):
+        note = "--feature-gates MemoryQoS=true has no effect: it is of other parts of Kubernetes."
+        assert side.run().report.notes.count(note) == 1
+
+
+@pytest.mark.usefixtures("folder")
 def test_a_file_named_default_is_taken_as_such(folder: Path) -> None:
     (folder / "default").write_text("kind: Other")
     with pytest.raises(ConfigError, match="default: apiVersion: expected"):

@@ -65,3 +65,11 @@ def test_a_gate_that_is_not_known_is_refused_by_its_configuration() -> None:
     grid = read_grid({"traces": [{"name": "t", "pods": 10}], "configs": configs})
     with pytest.raises(ConfigError, match=r'^config "a": featureGates: unrecognized feature gate: Foo$'):
         Plan(grid, [1])
+
+
+def test_a_gate_without_effect_is_a_warning_about_its_configuration() -> None:
+    gates = {"MemoryQoS": True, "GenericWorkload": True}
+    configs = [{"name": "a"}, {"name": "b", "featureGates": gates}]
+    grid = read_grid({"traces": [{"name": "t", "pods": 10}, {"name": "u", "pods": 10}], "configs": configs})
+    reason = "it is of other parts of Kubernetes"
+    assert Plan(grid, [1]).warnings == [f'config "b": featureGates MemoryQoS=true has no effect: {reason}']
