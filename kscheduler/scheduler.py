@@ -123,6 +123,7 @@ SLICE_S = 0.005
 SLICE_PODS = 256
 DEFAULT_BIND_CONCURRENCY = 64
 EXPIRY_PERIOD_S = 1.0
+NOT_LEADING_S = 0.1  # until a leader whose Lease may have expired is asked again whether it leads
 MAX_QUEUED_EVENTS = 100_000  # Events waiting for their lane; a burst of so many binds still gets one each
 DRAIN_S = 10.0  # in-flight binds are given this long when stopping
 
@@ -819,6 +820,9 @@ class Scheduler:
         Ends the turns when the scheduler drains, and when answers of plugins must be awaited first.
         """
         while not self._draining:
+            elected = self.permission.elected
+            if elected is not None and not elected.is_leader:  # it was suspended, and learns soon if it still leads
+                return NOT_LEADING_S
             if self._schedule_slice():
                 if self._batch.is_waiting:
                     break

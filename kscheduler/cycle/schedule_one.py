@@ -22,7 +22,7 @@ from kscheduler.clock import Clock
 from kscheduler.cycle.binding_tasks import PreBindSteps, QuickSteps
 from kscheduler.cycle.refused_pods import RefusedPods
 from kscheduler.cycle.waiting_pods import WaitingPods
-from kscheduler.errors import APIError, Conflict, InternalError, NotFound
+from kscheduler.errors import APIError, Conflict, InternalError, NotFound, NotLeading
 from kscheduler.explain.decisions import DecisionLog
 from kscheduler.framework.algorithm import Decision, Rejection
 from kscheduler.framework.cycle_state import CycleState
@@ -458,6 +458,10 @@ class ScheduleOne:
         is_fault = not status.is_rejected
         if rejection is None and self._decisions is not None:
             self._decisions.sent_back(pod.uid, status, now)
+        if isinstance(status.error, NotLeading):  # the next leader decides about the pod, and reports what it decides
+            log.debug("pod is left to the next leader", extra={"pod": pod.key})
+            self._queue.requeue_after_error(queued, now)
+            return
         self._measure.not_scheduled(framework.profile, "error" if is_fault else "unschedulable", now - started)
         if not self._is_still_pending(pod):
             self._queue.done(pod.uid)

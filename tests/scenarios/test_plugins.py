@@ -18,6 +18,7 @@ from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_pod
 from tests.scenarios.plugins import Guard, Moody
+from tests.support.election import Follower
 from tests.support.world import World, in_virtual_time
 
 
@@ -176,6 +177,12 @@ async def test_pods_that_a_permit_plugin_holds_wait_with_their_room_held() -> No
         await world.until(world.all_bound)
 
 
+class Suspended:
+    """A participant in leader election that has not noticed yet whether it still holds the Lease."""
+
+    is_leader = False
+
+
 class Patient:
     """Keeps something for each pod from Reserve on, and lets it wait at Permit."""
 
@@ -222,6 +229,41 @@ def test_what_one_plugin_keeps_is_given_back_when_another_fails_and_kept_anew_by
             assert not answers
 
     scenario()
+
+
+@in_virtual_time
+async def test_a_binding_that_is_not_sent_since_the_lease_is_lost_is_reported_to_nobody() -> None:
+    async with World(plugins={"permit": [Guard()]}, expect_conditions=False) as world:
+        world.add_node("n1", cpu="1")
+        pod = world.add_pod(make_pod("p").req(cpu="1"))
+        await world.until(lambda: bool(world.scheduler.waiting_pods))
+        before = world.metrics.exposition()
+        world.scheduler.permission.depend_on(Follower())
+        waiting = world.scheduler.waiting_pods.get(pod.metadata.uid)
+        assert waiting is not None
+        waiting.allow("Guard")
+        await world.sleep(5)
+        assert not world.scheduler.waiting_pods
+        assert (world.node_of("p"), world.condition("p"), world.events("p")) == ("", None, [])
+        attempts = [line for line in before.decode().splitlines() if line.startswith("scheduler_schedule_attempts")]
+        after = world.metrics.exposition().decode().splitlines()
+        assert [line for line in after if line.startswith("scheduler_schedule_attempts")] == attempts
+        world.cluster.delete_pod("default/p")
+
+
+@in_virtual_time
+async def test_a_leader_whose_lease_has_run_out_decides_nothing_until_it_leads_again() -> None:
+    async with World() as world:
+        world.add_node("n1")
+        elected = Suspended()
+        world.scheduler.permission.depend_on(elected)
+        world.add_pod(make_pod("p").req(cpu="1"))
+        world.add_pod(make_pod("large").req(cpu="100"))
+        await world.sleep(5)
+        assert world.judge.decisions == {}
+        assert (world.condition("large"), world.events("large")) == (None, [])
+        elected.is_leader = True
+        await world.until(lambda: bool(world.node_of("p")), within_s=1.0)
 
 
 @in_virtual_time
