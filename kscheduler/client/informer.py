@@ -160,6 +160,7 @@ class Informer(Generic[T]):
         self._unread: set[str] = set()
         self._measure = measurements
         self._list_reason = "start"
+        self._is_expired_once = False  # the only failure since the last success is that of a watch's version
         self._relists = Backoff(rng, initial_s=RELIST_S)  # of watches that were refused for the age of their version
         self._list_took_s = 0.0  # the last complete one
         self._event_counts = {
@@ -514,11 +515,12 @@ class Informer(Generic[T]):
         if self._backoff.failures:
             is_logged_by_last = self._outages.hinders(self) and self._outages.kinds > 1
             log.log(
-                logging.DEBUG if is_logged_by_last else logging.INFO,
+                logging.DEBUG if is_logged_by_last or self._is_expired_once else logging.INFO,
                 "list and watch work again",
                 extra={"resource": self.resource.plural, "failures": self._backoff.failures},
             )
             self._leave_outage()
+        self._is_expired_once = False
         self._backoff.reset()
         self._relists.reset()
         self.last_error = None
@@ -554,6 +556,7 @@ class Informer(Generic[T]):
             is_new = type(error) is not type(last) or bool(last is not None and _common_cause(last))
             self._leave_outage()
         delay_s = self._backoff.next_s(error.retry_after_s)
+        self._is_expired_once = isinstance(error, Gone) and self._backoff.failures == 1
         if after_s is not None:
             delay_s = after_s
         at_least_s = error.retry_after_s or 0.0
@@ -578,7 +581,9 @@ class Informer(Generic[T]):
                 extra=extra,
             )
         elif isinstance(error, Gone):
-            log.log(logging.INFO if is_new else logging.DEBUG, "watch version too old, listing again", extra=extra)
+            # Each compaction of etcd may end all watches so, and the lists that follow are logged.
+            is_unusual = self._backoff.failures == 2
+            log.log(logging.INFO if is_unusual else logging.DEBUG, "watch version too old, listing again", extra=extra)
         else:
             log.log(logging.WARNING if is_new else logging.DEBUG, "list or watch failed", extra=extra)
         if isinstance(error, _ABOUT_THIS_KIND):

@@ -733,6 +733,20 @@ def test_an_apiserver_that_is_down_is_said_once_for_all_kinds_and_when_the_last_
     assert vars(lines[1])["seconds"] >= 100
 
 
+@pytest.mark.parametrize(("times", "expected"), [(1, set()), (2, {"watch version too old, listing again"})])
+def test_watches_of_all_kinds_that_a_compaction_ends_are_logged_as_lists_only_unless_they_end_again(
+    caplog: pytest.LogCaptureFixture, times: int, expected: set[str]
+) -> None:
+    async def scenario(cluster: Cluster, client: ClusterClient) -> None:
+        for kind in MANY_KINDS:
+            client.faults.add(FaultKind.GONE, Verb.WATCH, resource=kind.plural, count=times)
+        await asyncio.sleep(100)
+
+    lines = said_of_many_kinds(scenario, caplog)
+    assert {line.getMessage() for line in lines if line.getMessage() != "list and watch work again"} == expected
+    assert ("list and watch work again" in {line.getMessage() for line in lines}) is bool(expected)
+
+
 def test_credentials_that_expire_are_said_once_for_all_kinds_and_when_others_are_accepted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
