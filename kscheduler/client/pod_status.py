@@ -41,6 +41,7 @@ class PodStatusLane:
         self._waiting: OrderedDict[str, _Waiting] = OrderedDict()  # pod uid -> newest patch
         self._writing: dict[str, PodStatusPatch] = {}  # pod uid -> patch a worker is trying to write
         self._late: dict[str, set[asyncio.Task[None]]] = {}  # pod uid -> overdue requests
+        self._complaints: set[str] = set()  # causes of failures that were logged since a patch was written
         self._written: dict[str, tuple[str, str]] = {}  # pod uid -> (reason, message) last written by us
         self._nominated: dict[str, str] = {}  # pod uid -> nominated node we last wanted written
         self.known: set[str] = set()  # uids of pods with a written or wanted status; changed here only
@@ -176,8 +177,7 @@ class PodStatusLane:
                 raise error
             if attempt == TRIES or not error.is_transient:
                 # Where a binding has overtaken it, a nomination is refused; nobody needs it then.
-                level = logging.WARNING if self._is_wanted(uid, patch) else logging.DEBUG
-                log.log(level, "pod condition not written", extra={"pod": pod.key, "err": str(error)})
+                self._complain(pod, error, is_wanted=self._is_wanted(uid, patch))
                 return
             await asyncio.sleep(error.retry_after_s or PAUSE_S * attempt)
             if not self._is_wanted(uid, patch):
@@ -229,13 +229,27 @@ class PodStatusLane:
             self._note_written(uid, patch, error)
         is_last = repeat is None and uid not in self._writing and uid not in self._late
         if is_last and error is not None and not isinstance(error, (NotFound, Conflict)):
-            log.warning("pod condition not written", extra={"pod": pod.key, "err": str(error)})
+            self._complain(pod, error)
+
+    def _complain(self, pod: Pod, error: BaseException, *, is_wanted: bool = True) -> None:
+        """Log that a patch is given up: as a warning if it is wanted, and the first of its cause since one was written.
+
+        Where the credentials have expired, or a right is missing, the patches of all pods fail alike.
+        """
+        cause = f"{type(error).__name__} {error.status}" if isinstance(error, APIError) else type(error).__name__
+        is_news = is_wanted and cause not in self._complaints
+        if is_news:
+            self._complaints.add(cause)
+        extra = {"pod": pod.key, "err": str(error)}
+        log.log(logging.WARNING if is_news else logging.DEBUG, "pod condition not written", extra=extra)
 
     def _give_up_late(self, uid: str) -> None:
         for request in self._late.pop(uid, ()):
             request.cancel()
 
     def _note_written(self, uid: str, patch: PodStatusPatch, error: BaseException | None) -> None:
+        if error is None:
+            self._complaints.clear()
         if error is None and patch.condition is not None:
             self._written[uid] = (patch.condition.reason, patch.condition.message)
             self.known.add(uid)

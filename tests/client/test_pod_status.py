@@ -157,6 +157,25 @@ def test_a_certain_refusal_is_not_met_a_second_time(caplog: pytest.LogCaptureFix
     assert [record.message for record in caplog.records] == ["pod condition not written"]
 
 
+def test_a_cause_for_which_the_conditions_of_all_pods_fail_is_logged_once_until_one_is_written(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.faults.add(FaultKind.UNAUTHORIZED, Verb.PATCH_STATUS, count=50)
+        bench.faults.add(FaultKind.FORBIDDEN, Verb.PATCH_STATUS, count=50)
+        for number in range(101):
+            bench.lane.patch(bench.pod(f"p{number}"), waits("no room"))
+            await asyncio.sleep(0.1)
+        assert bench.recorded("p100") == "no room"
+        bench.faults.add(FaultKind.FORBIDDEN, Verb.PATCH_STATUS, count=50)
+        for number in range(101, 151):
+            bench.lane.patch(bench.pod(f"p{number}"), waits("no room"))
+            await asyncio.sleep(0.1)
+
+    run(scenario)
+    assert [vars(record)["pod"] for record in caplog.records] == ["default/p0", "default/p50", "default/p101"]
+
+
 def test_a_condition_still_waiting_when_its_pod_is_bound_is_dropped() -> None:
     async def scenario(bench: Bench) -> None:
         pod = bench.pod()
