@@ -53,6 +53,9 @@ _CUT = " ..."
 SERIES_FINISH_S = 360.0  # client-go's: a series that was quiet for so long is over
 SERIES_REFRESH_S = 1800.0  # client-go's: how often a lasting series is written
 _SWEEP_S = 60.0
+# About 1 KB each. A pod that fits nowhere has up to two: after its first Event its condition gives it another version.
+# With fewer than there are such pods, each attempt would create a new Event instead of being counted.
+MAX_SERIES = 32_768
 KEEP_S = 3600.0  # how long an Event is repeated: the apiserver's own default of --event-ttl
 WORKERS = 64  # as many as bindings by default; the adaptive limit of writes decides how many are really under way
 _REPEAT_S, _REPEAT_MOST_S = 0.5, 30.0  # between the attempts of one Event
@@ -122,7 +125,7 @@ class EventRecorder:
         instance: str,
         workers: int = WORKERS,
         max_queued: int = 50_000,  # about 1 KB each
-        max_series: int = 4096,
+        max_series: int = MAX_SERIES,
         on_dropped: Callable[[str, str], None] | None = None,
         writes_scheduled: bool = True,
     ) -> None:

@@ -836,6 +836,17 @@ def test_memory_of_series_is_bounded() -> None:
     simulate(scenario, max_series=10)
 
 
+def test_attempts_of_thousands_of_pods_are_counted_instead_of_creating_an_event_each() -> None:
+    async def scenario(world: World) -> None:
+        for _ in range(4):
+            for i in range(6_000):
+                world.fail(numbered(i))
+            await asyncio.sleep(20)
+        assert len(world.events) == 6_000
+
+    _simulate(scenario, sends=True)
+
+
 def test_events_about_cluster_scoped_objects_are_in_default() -> None:
     async def scenario(world: World) -> None:
         node = Regarding("Node", "v1", "", "n1", "u9")
