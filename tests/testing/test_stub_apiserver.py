@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from kscheduler.api.objects import PodCondition
 from kscheduler.client.kinds import NODES, PODS
 from kscheduler.client.kube import KubeClient
-from kscheduler.client.protocol import Binding, EventType
+from kscheduler.client.protocol import Binding, EventType, PodStatusPatch
 from kscheduler.errors import APIError, Conflict, Gone, NotFound
 from kscheduler.testing.controlplane.patience import until
 from kscheduler.testing.controlplane.stub_apiserver import StubApiserver
@@ -115,6 +116,35 @@ def test_changes_are_held_until_they_are_shown_at_once(stub: StubApiserver) -> N
             await client.close()
 
     asyncio.run(main())
+
+
+def test_a_condition_is_counted_and_shown(stub: StubApiserver) -> None:
+    condition = PodCondition(type="PodScheduled", status="False", reason="Unschedulable", message="0/2 nodes")
+
+    async def main() -> None:
+        client = await connected(stub)
+        try:
+            pod = list((await client.list_page(PODS)).items)[1]
+            await client.patch_pod_status(pod, PodStatusPatch(condition))
+            pods = list((await client.list_page(PODS)).items)
+        finally:
+            await client.close()
+        assert [each.status.conditions for each in pods] == [None, [condition], None]
+
+    asyncio.run(main())
+    assert stub.state().patches == 1
+
+
+def test_pods_are_deleted_by_their_names(stub: StubApiserver) -> None:
+    async def main() -> list[str]:
+        client = await connected(stub)
+        try:
+            return [pod.metadata.name for pod in (await client.list_page(PODS)).items]
+        finally:
+            await client.close()
+
+    stub.delete_pods(2, NAME, first=1)
+    assert asyncio.run(main()) == ["pod-0"]
 
 
 def test_its_folder_is_gone_afterwards(stub: StubApiserver) -> None:

@@ -39,6 +39,8 @@ class State(msgspec.Struct, frozen=True):
     watches: dict[str, int]  # number of open watches of nodes, pods and others
     last_bound_s: float  # Unix time of the last binding; 0 before
     now_s: float  # Unix time of this answer
+    patches: int  # of pods
+    event_patches: int  # of Events whose series went on
 
 
 class StubApiserver:
@@ -106,6 +108,10 @@ class StubApiserver:
         """Create pods from JSON templates in turn. `bound`: templates of the same pods once bound, with a `{node}`."""
         request = {"count": count, "first": first, "name": name, "templates": list(templates), "bound": list(bound)}
         self._post("/stub/pods", request)
+
+    def delete_pods(self, count: int, name: str, *, first: int = 0) -> None:
+        """Delete pods by their names, in which `{index}` is filled in."""
+        self._post("/stub/delete-pods", {"count": count, "first": first, "name": name})
 
     def forget_pods(self) -> None:
         """Delete all pods, and reset the counts to zero."""

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +23,12 @@ func writeCreated(response http.ResponseWriter, body []byte) {
 	header.Set("X-Kubernetes-Pf-Prioritylevel-Uid", "0c9f7d53-6f0d-4d5a-9d51-0a7a2c1d6f45")
 	response.WriteHeader(http.StatusCreated)
 	response.Write(body)
+}
+
+// writePatched answers 200, without the object that an apiserver would send.
+func writePatched(response http.ResponseWriter) {
+	response.Header().Set("Content-Type", "application/json")
+	io.WriteString(response, `{"kind":"Status","apiVersion":"v1","status":"Success","code":200}`)
 }
 
 func encode(version, kind string, object interface{ Marshal() ([]byte, error) }) []byte {

@@ -25,6 +25,9 @@ type api struct {
 
 	bound     atomic.Int64
 	events    atomic.Int64
+	patches   atomic.Int64 // of pods
+
+	eventPatches atomic.Int64 // counts of series
 	conflicts atomic.Int64
 	mistakes  atomic.Int64 // requests that no scheduler should send
 	lastBound atomic.Int64 // when, in nanoseconds of Unix time
@@ -52,9 +55,11 @@ func (a *api) ServeHTTP(response http.ResponseWriter, request *http.Request) {
 	case strings.HasPrefix(where, "/stub/"):
 		a.command(response, request)
 	case request.Method == http.MethodPatch && strings.Contains(where, "/pods/"):
+		a.patch(response, request)
+	case request.Method == http.MethodPatch && strings.Contains(where, "/events/"):
 		io.Copy(io.Discard, request.Body)
-		response.Header().Set("Content-Type", "application/json")
-		io.WriteString(response, `{"kind":"Status","apiVersion":"v1","status":"Success","code":200}`)
+		a.eventPatches.Add(1)
+		writePatched(response)
 	case request.Method != http.MethodGet:
 		a.mistake(response, http.StatusMethodNotAllowed, "MethodNotAllowed", request.Method+" "+where)
 	case where == "/version":
@@ -115,6 +120,40 @@ func (a *api) bind(response http.ResponseWriter, request *http.Request) {
 	}
 }
 
+// patch takes a patch of a pod: if it is one of an unbound pod's conditions, the pod then has these, and watchers see it.
+func (a *api) patch(response http.ResponseWriter, request *http.Request) {
+	var patch struct {
+		Status struct {
+			Conditions json.RawMessage `json:"conditions"`
+		} `json:"status"`
+	}
+	body, err := io.ReadAll(request.Body)
+	if err == nil {
+		err = json.Unmarshal(body, &patch)
+	}
+	if err != nil {
+		a.mistake(response, http.StatusBadRequest, "BadRequest", err.Error())
+		return
+	}
+	a.patches.Add(1)
+	if parts := strings.Split(request.URL.Path, "/"); parts[len(parts)-1] == "status" && patch.Status.Conditions != nil {
+		a.setConditions(parts[len(parts)-2], patch.Status.Conditions)
+	}
+	writePatched(response)
+}
+
+func (a *api) setConditions(name string, conditions []byte) {
+	a.pods.mutex.Lock()
+	defer a.pods.mutex.Unlock()
+	one, ok := a.pods.objects[name]
+	if !ok || one.node != "" {
+		return
+	}
+	version := a.version.next()
+	one.text = withConditions(a.bodies[one.kind].fill(one.index, version, ""), conditions)
+	a.pods.tell("MODIFIED", version, one.text)
+}
+
 // record takes an Event and answers it as it came, as an apiserver does but for a few fields.
 func (a *api) record(response http.ResponseWriter, request *http.Request) {
 	body, err := io.ReadAll(request.Body)
@@ -141,6 +180,7 @@ func (a *api) command(response http.ResponseWriter, request *http.Request) {
 		json.NewEncoder(response).Encode(map[string]any{
 			"bound": a.bound.Load(), "events": a.events.Load(), "conflicts": a.conflicts.Load(),
 			"mistakes": a.mistakes.Load(), "watches": a.watches(),
+			"patches": a.patches.Load(), "event_patches": a.eventPatches.Load(),
 			"last_bound_s": float64(a.lastBound.Load()) / 1e9, "now_s": float64(time.Now().UnixNano()) / 1e9,
 		})
 	case "/stub/forget-pods":
@@ -149,13 +189,17 @@ func (a *api) command(response http.ResponseWriter, request *http.Request) {
 		a.pods.show(true)
 	case "/stub/show-watch":
 		a.pods.show(false)
-	case "/stub/nodes", "/stub/pods":
+	case "/stub/nodes", "/stub/pods", "/stub/delete-pods":
 		var wanted batch
 		if err := json.NewDecoder(request.Body).Decode(&wanted); err != nil {
 			http.Error(response, err.Error(), http.StatusBadRequest)
 			return
 		}
-		a.create(request.URL.Path == "/stub/pods", wanted)
+		if request.URL.Path == "/stub/delete-pods" {
+			a.deletePods(wanted)
+		} else {
+			a.create(request.URL.Path == "/stub/pods", wanted)
+		}
 	default:
 		http.NotFound(response, request)
 	}
@@ -196,23 +240,45 @@ func (a *api) create(isPods bool, wanted batch) {
 	}
 }
 
+// deletePods deletes those of these pods that there are.
+func (a *api) deletePods(wanted batch) {
+	a.pods.mutex.Lock()
+	defer a.pods.mutex.Unlock()
+	name := parse(wanted.Name)
+	for index := wanted.First; index < wanted.First+wanted.Count; index++ {
+		key := string(name.fill(index, 0, ""))
+		if one, ok := a.pods.objects[key]; ok {
+			a.tellDeleted(one)
+			delete(a.pods.objects, key)
+		}
+	}
+}
+
+// tellDeleted must be called with the lock of the pods held.
+func (a *api) tellDeleted(one *object) {
+	kinds := a.bodies
+	if one.node != "" {
+		kinds = a.settled
+	}
+	// As the apiserver's, a deletion has a version of its own.
+	version := a.version.next()
+	a.pods.tell("DELETED", version, kinds[one.kind].fill(one.index, version, one.node))
+}
+
 func (a *api) forgetPods() {
 	a.pods.mutex.Lock()
 	defer a.pods.mutex.Unlock()
 	for _, name := range a.pods.order {
-		one := a.pods.objects[name]
-		kinds := a.bodies
-		if one.node != "" {
-			kinds = a.settled
+		if one, ok := a.pods.objects[name]; ok {
+			a.tellDeleted(one)
 		}
-		// As the apiserver's, a deletion has a version of its own.
-		version := a.version.next()
-		a.pods.tell("DELETED", version, kinds[one.kind].fill(one.index, version, one.node))
 	}
 	a.pods.objects, a.pods.order = map[string]*object{}, nil
 	a.bodies, a.settled = nil, nil
 	a.bound.Store(0)
 	a.events.Store(0)
+	a.patches.Store(0)
+	a.eventPatches.Store(0)
 }
 
 // decode reads a protobuf body, which is a runtime.Unknown behind four bytes.

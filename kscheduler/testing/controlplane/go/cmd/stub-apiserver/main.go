@@ -5,8 +5,8 @@
 // other list with nothing and every other watch with a bookmark before its end. It checks what it can: a pod is bound once, to a node
 // that is there, by the uid it has. It prints its port and serves until its standard input is closed.
 //
-// Beside the API there are four paths for whoever measures: POST /stub/nodes and /stub/pods create objects from texts,
-// GET /stub/state counts, POST /stub/forget-pods removes all pods.
+// Beside the API there are paths for whoever measures: POST /stub/nodes and /stub/pods create objects from texts,
+// /stub/delete-pods deletes pods by name, GET /stub/state counts, POST /stub/forget-pods removes all pods.
 package main
 
 import (

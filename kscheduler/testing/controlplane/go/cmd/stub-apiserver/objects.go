@@ -55,6 +55,22 @@ func (t template) fill(index int, version uint64, node string) []byte {
 	return made
 }
 
+// withConditions returns the text of a pod that has these conditions, and none before.
+func withConditions(text, conditions []byte) []byte {
+	status := []byte(`"status":{`)
+	at := bytes.LastIndex(text, status)
+	if at < 0 {
+		return text
+	}
+	at += len(status)
+	made := make([]byte, 0, len(text)+len(conditions)+16)
+	made = append(made, text[:at]...)
+	made = append(made, `"conditions":`...)
+	made = append(made, conditions...)
+	made = append(made, ',')
+	return append(made, text[at:]...)
+}
+
 // uidOf is the uid of the object with this number: as long as a real one, and another for each.
 func uidOf(index int) string {
 	return fmt.Sprintf("7a3f0c52-9b1e-4d08-8f6c-%012d", index)
