@@ -565,6 +565,7 @@ class Scheduler:
             lane = CompiledLane(
                 self.profiles, self._handle, self.measurements, stopwatch, measures_steps=options.measures_steps
             )
+            self._schedule_one.rejections = lane.rejections
         make: Callable[..., ScheduleBatch] = self.batch_type
         if self.gangs is not None:
             self.gangs.handle, make = self._handle, self.gangs.make_batch

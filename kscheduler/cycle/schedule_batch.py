@@ -143,9 +143,15 @@ class ScheduleBatch:
         return 1
 
     def _place(self, batch: Sequence[QueuedPodInfo], now: float) -> int:
-        """Place the leading pods by kernels (the compiled lane) and start their bindings; return how many there are."""
-        lane, done = self._lane, 0
+        """Decide the leading pods: place them by kernels (the compiled lane) and start their bindings, or reject them.
+
+        A pod is rejected if it is known that the general lane would do so. Returns how many were decided.
+        """
+        lane, rejections, done = self._lane, self._one.rejections, 0
         while lane is not None and done < len(batch):
+            if rejections is not None and rejections.known and (rejected := self._reject_again(batch, done)):
+                done += rejected
+                continue
             left = batch[done:] if done else batch
             pods = list(map(_pod_info_of, left))
             placements = lane.place_unless_broken(pods, self._cache.recount)
@@ -175,6 +181,20 @@ class ScheduleBatch:
             done += placed
             lane.report(placements)
         return done
+
+    def _reject_again(self, batch: Sequence[QueuedPodInfo], first: int) -> int:
+        """Reject the pods from the first one on as long as it is known that they fit nowhere; return how many."""
+        at, reject_again = first, self._one.reject_again
+        while at < len(batch):
+            try:
+                if not reject_again(batch[at]):
+                    break
+            except MemoryError:
+                raise
+            except Exception:
+                self._failed(batch[at], None)
+            at += 1
+        return at - first
 
     def _assume(
         self, placed: Sequence[QueuedPodInfo], pods: Sequence[PodInfo], placements: Placements, now: float

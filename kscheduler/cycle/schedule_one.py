@@ -28,6 +28,7 @@ from kscheduler.framework.algorithm import Decision, Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ASSIGNED_POD_DELETE
 from kscheduler.framework.faults import not_allowed, not_bound
+from kscheduler.framework.known_rejections import KnownRejections
 from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import STATUS_LABELS, Code, Status, code_of, error_status
@@ -107,6 +108,7 @@ class ScheduleOne:
         self._refused_pods = refused_pods
         self._decisions = decisions  # kept to explain them later; None: they are not
         self._bind_outside = bind_outside
+        self.rejections: KnownRejections | None = None  # of searches; set by who has the compiled lane
 
     # --- scheduling cycle ---
 
@@ -128,7 +130,21 @@ class ScheduleOne:
         stopwatch = self._stopwatch()
         found = framework.schedule_pod(state, pod)
         self._measure.algorithm(self._stopwatch() - stopwatch)
+        if self.rejections is not None and isinstance(found, Rejection):
+            self.rejections.keep(pod, found)
         return self.settle(queued, framework, state, found, started)
+
+    def reject_again(self, queued: QueuedPodInfo) -> bool:
+        """Reject a pod that needs a decision, if it is known that a search would; return whether it was rejected."""
+        if self.rejections is None:
+            return False
+        started, pod = self._clock.now(), queued.pod_info
+        found = self.rejections.find(pod)
+        if found is None:
+            return False
+        framework = self._profiles[pod.pod.spec.scheduler_name]
+        self.settle(queued, framework, NO_STATE, found, started, looks_back=False)
+        return True
 
     def decider_of(self, pod: PodInfo) -> Framework:
         """Return the profile that decides about the pod: its own, or one that takes the pod over.

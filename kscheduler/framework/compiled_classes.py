@@ -122,6 +122,11 @@ class CompiledClasses:
     def of(self, pod_class: PodClass) -> CompiledClass:
         return self._by_class[pod_class]
 
+    @property
+    def epoch(self) -> int:
+        """The number of the latest `refresh` that found a change."""
+        return self._epoch
+
     # --- what is valid now ---
 
     def refresh(self) -> None:

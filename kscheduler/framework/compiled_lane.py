@@ -22,6 +22,7 @@ from kscheduler.framework.class_compiler import Evaluations
 from kscheduler.framework.compiled_classes import CompiledClass, CompiledClasses
 from kscheduler.framework.confinement import Confinement
 from kscheduler.framework.interface import Handle, LimitingPlugin
+from kscheduler.framework.known_rejections import KnownRejections
 from kscheduler.framework.rows_kept import NONE, RowsKept
 from kscheduler.framework.runtime import Framework
 from kscheduler.observability.measurements import Measurements
@@ -90,6 +91,7 @@ class CompiledLane:
             threads = min(2, os.cpu_count() or 1)
         self._placer = Placer(handle.table.columns, max_bytes, threads, KEPT_CLASSES)
         self._classes = CompiledClasses(profiles, handle, self._placer, max_bytes, observer, stopwatch)
+        self.rejections = KnownRejections(profiles, self._classes, handle, observer, stopwatch)
         self._first_on_tie = any(framework.first_on_tie for framework in profiles.values())
         self._nominations = handle.nominations
         self._kept = RowsKept(handle.table, handle.nominations)
@@ -118,6 +120,7 @@ class CompiledLane:
     def forget(self) -> None:
         """Drop all that plugins stated about pods, so that they are asked again: one of the plugins was replaced."""
         self._classes.forget()
+        self.rejections.forget()
         self._limiting = self._find_limiting()
 
     def confine(self, confinement: Confinement | None) -> None:

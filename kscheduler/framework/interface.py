@@ -212,6 +212,20 @@ class ProposingPlugin(PostFilterPlugin, Protocol):
 
 
 @runtime_checkable
+class RepeatingPlugin(PostFilterPlugin, Protocol):
+    """A PostFilter plugin that can tell when its latest answer holds for equal pods, too, in an unchanged cluster."""
+
+    def repetition(self, pod: PodInfo) -> Callable[[PodInfo], bool] | None:
+        """Return how to repeat the answer that the plugin has just given for this pod; None if it may not be repeated.
+
+        The function is called for pods equal in signature, priority and preemptionPolicy, while no node and no pod on a
+        node has changed and no pod is nominated. It returns whether the answer holds, and then has had all effects of a
+        call of `post_filter`.
+        """
+        ...
+
+
+@runtime_checkable
 class PreScorePlugin(Plugin, Protocol):
     def pre_score(self, state: CycleState, pod: PodInfo) -> Status | None:
         """Prepare the plugin's Score; called once if at least two nodes fit. SKIP leaves its Score out of the cycle."""

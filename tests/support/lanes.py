@@ -77,6 +77,7 @@ class Side:
                 percentage_of_nodes_to_score=config.percentage_of_nodes_to_score if own is None else own,
                 first_on_tie=first_on_tie,
             )
+        self.rejected_again = 0  # pods of which it was known that they fit nowhere
         self.lane = CompiledLane(self.profiles, self.handle, observer, stopwatch, threads=2, max_bytes=max_bytes)
 
     def one_by_one(self, pods: Sequence[Pod]) -> list[Outcome]:
@@ -86,6 +87,11 @@ class Side:
         """And how many of them the lane has decided."""
         infos, outcomes, placed = [PodInfo(pod) for pod in pods], list[Outcome](), 0
         while len(outcomes) < len(infos):
+            known = self.lane.rejections.find(infos[len(outcomes)])
+            if known is not None:
+                self.rejected_again += 1
+                outcomes.append(Outcome("", 0, 0, known.message))
+                continue
             placements = self.lane.place(infos[len(outcomes) :])
             placed += len(placements)
             start, rows, names = len(outcomes), placements.rows, placements.node_names
@@ -97,13 +103,15 @@ class Side:
             outcomes += [Outcome(name, fit, nodes) for name, fit in zip(names, placements.feasible, strict=True)]
             self.lane.report(placements)
             if not placements and len(outcomes) < len(infos):
-                outcomes.append(self._decide(infos[len(outcomes)]))
+                outcomes.append(self._decide(infos[len(outcomes)], keeps=True))
         return outcomes, placed
 
-    def _decide(self, pod: PodInfo) -> Outcome:
+    def _decide(self, pod: PodInfo, *, keeps: bool = False) -> Outcome:
         state = CycleState()
         found = self.profiles[pod.pod.spec.scheduler_name].schedule_pod(state, pod)
         if not isinstance(found, Decision):
+            if keeps:
+                self.lane.rejections.keep(pod, found)
             return Outcome("", 0, 0, found.message)
         self.cache.assume(pod, found.node_name)
         self._reserve(state, pod, found.node_name)

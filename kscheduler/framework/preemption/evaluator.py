@@ -51,6 +51,9 @@ class Preemption:
         self._handle = handle
         self._executor = Executor(handle, name)
         self._is_measured = handle.release.measures_preemptors
+        # On how many nodes the dry runs of the latest search were in vain, all of them. None: there are victims, there
+        # was a fault, or the reason is the pod's own.
+        self._failed_on: int | None = None
 
     # --- what a subclass decides ---
 
@@ -107,6 +110,7 @@ class Preemption:
     def _look_for_victims(
         self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status], *, only_best: bool
     ) -> _Chance | PostFilterAnswer:
+        self._failed_on = None
         # 1. The pod as it is now, and whether it may preempt.
         current = self._handle.evictions.current(pod.key)
         if current is None or current.metadata.uid != pod.uid:
@@ -115,10 +119,12 @@ class Preemption:
             pod = PodInfo(current, self._handle.release.sums_resizes_apart)
         ineligible = self._why_ineligible(state, pod, statuses)
         if ineligible:
+            self._failed_on = 0 if ineligible == POLICY_NEVER else None
             return None, unschedulable(ineligible)
         # 2. Where it would help, and which pods it would evict there.
         in_vain = self._why_in_vain(state, pod, statuses)
         if in_vain:
+            self._failed_on = 0
             return CLEARED, unschedulable(in_vain)
         findings = self._search(state, pod, statuses, only_best)
         candidates = findings.candidates
@@ -207,6 +213,7 @@ class Preemption:
         faults = [status for status in findings.statuses.values() if status.code is Code.ERROR]
         if faults:
             return None, error_status(_joined(faults), faults[0].error)
+        self._failed_on = len(findings.statuses)
         total = len(self._handle.table)
         diagnosis = Diagnosis(total)
         # Nodes with the same reason mostly share its status: counted by object, they are few.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from kscheduler.api.objects import Pod
 from kscheduler.config.types import DefaultPreemptionArgs
@@ -21,7 +21,7 @@ from kscheduler.framework.preemption.evaluator import (
     code_at,
 )
 from kscheduler.framework.preemption.victim_groups import DryRun
-from kscheduler.framework.status import Code, Status, unresolvable
+from kscheduler.framework.status import STATUS_LABELS, Code, Status, unresolvable
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -66,6 +66,25 @@ class DefaultPreemption(Preemption):
 
     def propose(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> PostFilterSteps:
         return _worded((yield from super().propose(state, pod, statuses)))
+
+    def repetition(self, pod: PodInfo) -> Callable[[PodInfo], bool] | None:
+        """Return how to repeat that no evictions make room for this pod; None if that may differ for an equal pod."""
+        tried = self._failed_on
+        if tried is None or self._groups is not None:
+            return None
+        evictions, rng = self._handle.evictions, self._handle.rng
+
+        def repeats(other: PodInfo) -> bool:
+            if evictions.current(other.key) is not other.pod:
+                return False
+            evictions.attempted()
+            if self._is_measured:
+                evictions.evaluated("pod", STATUS_LABELS[Code.UNSCHEDULABLE], 0.0)
+            if tried:
+                rng.randrange(tried)  # the node at which dry runs begin
+            return True
+
+        return repeats
 
     def _why_ineligible(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> str:
         why_not = None if state.group is None else state.group.get(WHY_NOT_PREEMPT, str)

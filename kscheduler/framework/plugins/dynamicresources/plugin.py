@@ -506,6 +506,10 @@ class DynamicResources:
             taken_back = self._deallocation.of_group(pod.pod)
         return None, _unschedulable(self._release.claims_kept_reason) if taken_back is None else taken_back
 
+    def repetition(self, pod: PodInfo) -> Callable[[PodInfo], bool] | None:
+        """Return how to repeat that there is nothing to take back from a pod without claims."""
+        return None if self.concerns(pod) else _holds
+
     def _may_release_for_group(self, group: CycleState | None) -> bool:
         """Return whether a pod of a gang may take claims back for its PodGroup; `group`: what the gang's pods share."""
         return group is not None and self._releases_by_pod and not group.get(HAS_PLACED, bool)
@@ -869,6 +873,10 @@ def _compile(selector: NodeSelector) -> tuple[NodeTerm, ...]:
         compile_node_selector_term(term, f"nodeSelectorTerms[{place}]")
         for place, term in enumerate(selector.node_selector_terms)
     )
+
+
+def _holds(pod: PodInfo) -> bool:
+    return True
 
 
 def _unschedulable(reason: str) -> Status:

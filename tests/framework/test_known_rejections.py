@@ -1,0 +1,141 @@
+"""Which rejections hold for equal pods without another search, and what ends that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kscheduler.api.objects import Pod
+from kscheduler.testing import PodBuilder, make_node, make_pod
+from tests.support.lanes import Side, TwoLanes
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+def big(name: str) -> PodBuilder:
+    return make_pod(name).uid(name).label(app="big").req(cpu="100")
+
+
+def pods(number: int, make: Callable[[str], PodBuilder] = big) -> list[Pod]:
+    return [make(f"{make.__name__}-{at}").obj() for at in range(number)]
+
+
+@pytest.fixture
+def lanes() -> TwoLanes:
+    lanes = TwoLanes()
+    for at in range(4):
+        node = make_node(f"n{at}").label(ZONE, "ab"[at % 2]).capacity(cpu="4", memory="16Gi", pods=50)
+        lanes.set_node(node.obj())
+    return lanes
+
+
+def again(lanes: TwoLanes, *made: Pod) -> int:
+    """Schedule pods, of which both sides must say the same, and return of how many it was known what a search finds."""
+    before = lanes.compiled.rejected_again
+    lanes.schedule(*made)
+    return lanes.compiled.rejected_again - before
+
+
+def test_one_search_rejects_all_equal_pods(lanes: TwoLanes) -> None:
+    assert again(lanes, *pods(10)) == 9
+
+
+def test_of_several_kinds_each_is_searched_for_once(lanes: TwoLanes) -> None:
+    def bigger(name: str) -> PodBuilder:
+        return big(name).req(cpu="200")
+
+    first, second = pods(5), pods(5, bigger)
+    assert again(lanes, *(each for pair in zip(first, second, strict=True) for each in pair)) == 8
+
+
+def test_pods_that_spread_or_avoid_others_are_known_too(lanes: TwoLanes) -> None:
+    def lonely(name: str) -> PodBuilder:
+        return make_pod(name).uid(name).label(app="web").pod_anti_affinity(ZONE, {"app": "web"})
+
+    assert again(lanes, *pods(6, lonely)) == 3  # two are placed, and the third one is searched for
+
+
+def _node_comes(lanes: TwoLanes) -> None:
+    lanes.set_node(make_node("n9").capacity(cpu="4", memory="16Gi", pods=50).obj())
+
+
+def _node_goes(lanes: TwoLanes) -> None:
+    lanes.remove_node("n1")
+
+
+def _node_is_labelled(lanes: TwoLanes) -> None:
+    lanes.set_node(make_node("n1").label(ZONE, "c").capacity(cpu="4", memory="16Gi", pods=50).obj())
+
+
+def _node_grows(lanes: TwoLanes) -> None:
+    lanes.set_node(make_node("n1").label(ZONE, "b").capacity(cpu="8", memory="16Gi", pods=50).obj())
+
+
+def _pod_comes(lanes: TwoLanes) -> None:
+    lanes.set_pod(make_pod("other").uid("other").node("n1").obj())
+
+
+def _pod_is_labelled(lanes: TwoLanes) -> None:
+    lanes.set_pod(make_pod("here").uid("here").label(app="new").node("n0").obj())
+
+
+def _pod_goes(lanes: TwoLanes) -> None:
+    lanes.remove_pod("here")
+
+
+def _service_comes(lanes: TwoLanes) -> None:
+    lanes.set_service("s", {"app": "big"})
+
+
+def _namespace_is_labelled(lanes: TwoLanes) -> None:
+    lanes.set_namespace("default", {"team": "x"})
+
+
+CHANGES = (
+    _node_comes, _node_goes, _node_is_labelled, _node_grows, _pod_comes, _pod_is_labelled, _pod_goes, _service_comes,
+    _namespace_is_labelled,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_after_a_change_equal_pods_are_searched_for_again(lanes: TwoLanes, change: Callable[[TwoLanes], None]) -> None:
+    lanes.set_pod(make_pod("here").uid("here").label(app="old").node("n0").obj())
+    waiting = pods(4)
+    assert again(lanes, *waiting[:2]) == 1
+    change(lanes)
+    assert again(lanes, *waiting[2:]) == 1
+
+
+def test_a_pod_that_is_placed_is_such_a_change(lanes: TwoLanes) -> None:
+    first, second = pods(2)
+    assert again(lanes, first, make_pod("small").uid("small").req(cpu="3").obj(), second) == 0
+
+
+def test_beside_nominated_pods_nothing_is_known(lanes: TwoLanes) -> None:
+    waiting, nominated = pods(6), make_pod("nominated").uid("nominated").priority(5).req(cpu="4").obj()
+    assert again(lanes, *waiting[:2]) == 1
+    lanes.nominate(nominated, "n1")
+    assert again(lanes, *waiting[2:4]) == 0
+    lanes.nominate(nominated, "")
+    assert again(lanes, *waiting[4:]) == 2  # the nodes are as they were
+
+
+def test_what_is_known_is_forgotten_with_what_plugins_stated(lanes: TwoLanes) -> None:
+    waiting = pods(4)
+    assert again(lanes, *waiting[:2]) == 1
+    lanes.compiled.lane.forget()
+    assert again(lanes, *waiting[2:]) == 1
+
+
+def test_a_fault_there_costs_speed_only(lanes: TwoLanes, caplog: pytest.LogCaptureFixture) -> None:
+    side: Side = lanes.compiled
+    waiting = pods(6)
+    assert again(lanes, *waiting[:2]) == 1
+
+    def fail(searches: int) -> None:
+        raise RuntimeError("boom")
+
+    side.profiles["default-scheduler"].algorithm.pass_over = fail  # type: ignore[method-assign]
+    assert again(lanes, *waiting[2:]) == 0
+    assert caplog.text.count("known rejections failed") == 1

@@ -1,0 +1,101 @@
+"""Many pods that fit nowhere: each is rejected as if it were the only one, though one search serves all equal ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kscheduler.simulator.virtual_time import run_virtual
+from kscheduler.testing import PodBuilder, make_node, make_pod
+from kscheduler.testing.wrappers import NodeBuilder
+from tests.support.world import World
+
+PODS = 30
+
+
+def _node(name: str, cpu: str = "4") -> NodeBuilder:
+    return make_node(name).label("kubernetes.io/hostname", name).capacity(cpu=cpu, memory="16Gi", pods=50)
+
+
+def _plain(number: int) -> PodBuilder:
+    return make_pod(f"big-{number}").req(cpu="100")
+
+
+def _of_several_kinds(number: int) -> PodBuilder:
+    return make_pod(f"big-{number}").req(cpu=str(100 + number % 3))
+
+
+def _more_important(number: int) -> PodBuilder:
+    """Less important pods are on the nodes, and evicting them does not help."""
+    return make_pod(f"big-{number}").req(cpu="100").priority(10)
+
+
+def _polite(number: int) -> PodBuilder:
+    return make_pod(f"big-{number}").req(cpu="100").priority(10).preemption_policy("Never")
+
+
+def _selecting(number: int) -> PodBuilder:
+    return make_pod(f"big-{number}").node_selector(disk="ssd")
+
+
+def _lonely(number: int) -> PodBuilder:
+    return make_pod(f"big-{number}").label(app="a").pod_anti_affinity("kubernetes.io/hostname", {"app": "a"})
+
+
+KINDS = (_plain, _of_several_kinds, _more_important, _polite, _selecting, _lonely)
+
+
+class Seen:
+    """What users and others see of a scheduler's work, after the cluster has changed in several ways."""
+
+    def __init__(self, world: World) -> None:
+        self.conditions = {key: pod.status.conditions for key, pod in world.cluster.pods.items()}
+        self.nodes = {key: pod.spec.node_name for key, pod in world.cluster.pods.items()}
+        self.events = sorted(
+            (each.regarding.name, each.reason, each.note, str(each.series)) for each in world.cluster.events
+        )
+        # But for the durations of single plugins, which a sample of searches reports.
+        shown = (line for line in world.metrics.exposition().decode().splitlines() if line.startswith("scheduler_"))
+        self.metrics = {line for line in shown if not line.startswith("scheduler_plugin_execution_duration")}
+
+
+async def _seen(make: Callable[[int], PodBuilder], *, knows: bool) -> tuple[Seen, int]:
+    """Also return how many pods were rejected without a search of their own."""
+    async with World() as world:
+        one = world.scheduler._schedule_one
+        reject_again, repeated = one.reject_again, 0
+
+        def count(queued: object) -> bool:
+            nonlocal repeated
+            if not knows or not reject_again(queued):  # type: ignore[arg-type]
+                return False
+            repeated += 1
+            return True
+
+        one.reject_again = count  # type: ignore[method-assign]
+        for name in ("n1", "n2", "n3"):
+            world.cluster.create_node(_node(name).obj())
+            world.cluster.create_pod(make_pod(f"on-{name}").req(cpu="1").node(name).obj())
+        for number in range(PODS):
+            world.cluster.create_pod(make(number).obj())
+        await world.sleep(20)
+        world.cluster.create_node(_node("n4", cpu="120").label("disk", "ssd").taint("a", "b", "NoSchedule").obj())
+        await world.sleep(20)
+        world.cluster.delete_pod("default/on-n2")
+        await world.sleep(20)
+        world.cluster.create_node(_node("n5", cpu="120").label("disk", "ssd").obj())
+        await world.sleep(700)
+        return Seen(world), repeated
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_nobody_can_tell_that_one_search_served_many_pods(make: Callable[[int], PodBuilder]) -> None:
+    searched, none = run_virtual(_seen(make, knows=False))
+    known, some = run_virtual(_seen(make, knows=True))
+    assert none == 0
+    assert some > PODS / 2
+    assert known.nodes == searched.nodes
+    assert known.conditions == searched.conditions
+    assert known.events == searched.events
+    assert known.metrics ^ searched.metrics == set()
