@@ -151,6 +151,7 @@ class Measurements:
         self._groups: Callable[[], ObservedGroups] | None = None
         self._has_informer_metrics = False
         self._scheduled: dict[str, tuple[Counter, Histogram]] = {}  # profile -> attempts, their duration
+        self._not_scheduled: dict[tuple[str, str], tuple[Counter, Histogram]] = {}  # the same by (result, profile)
         self._since_first: dict[int, Histogram] = {}  # attempts -> time since the first
 
     # --- the framework reports ---
@@ -209,8 +210,14 @@ class Measurements:
 
     def not_scheduled(self, profile: str, result: str, attempt_s: float) -> None:
         """Record an attempt that did not bind the pod. `result`: unschedulable or error."""
-        self.metrics.schedule_attempts_total.labels(result, profile).inc()
-        self.metrics.scheduling_attempt_duration_seconds.labels(result, profile).observe(attempt_s)
+        found = self._not_scheduled.get((result, profile))
+        if found is None:
+            found = self._not_scheduled[result, profile] = (
+                self.metrics.schedule_attempts_total.labels(result, profile),
+                self.metrics.scheduling_attempt_duration_seconds.labels(result, profile),
+            )
+        found[0].value += 1
+        found[1].observe(attempt_s)
 
     def permit_waited(self, result: str, seconds: float) -> None:
         self.metrics.permit_wait_duration_seconds.labels(result).observe(seconds)

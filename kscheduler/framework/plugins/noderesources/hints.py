@@ -14,12 +14,23 @@ from itertools import compress
 
 from kscheduler.api.devices import EXTENDED_RESOURCE_PREFIX, DeviceClass
 from kscheduler.api.objects import Node, Pod
-from kscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, Resources, node_allocatable, pod_resources
+from kscheduler.api.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    PodResources,
+    Resources,
+    node_allocatable,
+    pod_resources,
+)
 from kscheduler.framework.events import Grouping
 from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.pod_info import PodInfo
 
 Request = tuple[tuple[str, int], ...]  # (resource, amount), all above zero, by name
+
+MAX_REQUESTS = 1_024  # that are known by the object that states them
+_requests: dict[int, tuple[PodResources, Request, frozenset[str]]] = {}
 
 
 class Hints:
@@ -206,11 +217,26 @@ def _as_request(key: Hashable) -> Request:
 
 
 def _names_requested(pod: PodInfo) -> Hashable:
-    return frozenset(name for name, _ in _request_of(pod))
+    return _known_request(pod)[2]
 
 
 def _request_of(pod: PodInfo) -> Request:
-    return _sorted(pod.resources.total)
+    return _known_request(pod)[1]
+
+
+def _known_request(pod: PodInfo) -> tuple[PodResources, Request, frozenset[str]]:
+    """Return what states the pod's request, the request, and the names in it.
+
+    Pods of one template share what states it. It is kept, so that its id means no other.
+    """
+    resources = pod.resources
+    known = _requests.get(id(resources))
+    if known is None:
+        if len(_requests) >= MAX_REQUESTS:
+            _requests.clear()
+        request = _sorted(resources.total)
+        known = _requests[id(resources)] = resources, request, frozenset(name for name, _ in request)
+    return known
 
 
 def _request(pod: Pod) -> Request:
