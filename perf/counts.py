@@ -5,12 +5,13 @@
     make bench-counts
 
 The real process runs beside the stub apiserver of `perf.ceiling`. Calls of Python functions and resumptions of
-coroutines are counted, from the bytes of a pod's watch event to the answer to its Event, for six loads: bursts of
+coroutines are counted, from the bytes of a pod's watch event to the answer to its Event, for seven loads: bursts of
 plain pods, of pods with topology spread, of pods of 150 classes (different specs), and of pods of 10 kB; plain pods
-that wait for the client's rate limit; and single pods, each created when the one before is bound. The stub shows the
-pods of a burst all at once, and their bindings when all have been answered, so that counts depend little on the
-machine. Those of a burst depend a little on the size of batches, those of the other loads on timers: runs differ by
-about 2 %. The event loop's callbacks, timers, tasks, reads and writes per pod are also shown.
+that wait for the client's rate limit; single pods, each created when the one before is bound; and a burst of pods that
+fit nowhere, until the watch has shown their conditions. The stub shows the pods of a burst all at once, and their
+bindings or conditions when all have been answered, so that counts depend little on the machine. Those of a burst depend
+a little on the size of batches, those of the other loads on timers: runs differ by about 2 %. The event loop's
+callbacks, timers, tasks, reads and writes per pod are also shown.
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from kscheduler.testing.controlplane import workload
 from kscheduler.testing.controlplane.kscheduler import KScheduler
 from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.testing.controlplane.stub_apiserver import StubApiserver
 from perf import pod_shapes
 from perf.ceiling import await_events, burst
 from perf.counted import WORK
-from perf.served_objects import served_node
+from perf.served_objects import NAME, served_node, served_pod
 
 BASELINE = Path(__file__).parent / "calls.json"
 NODES = 500
@@ -41,7 +43,8 @@ LIMITED_PODS = 3_000
 LIMITED_QPS = 1_000  # what deploy/ configures
 ALONE = "alone"
 ALONE_PODS = 200
-LOADS = (*BURSTS, LIMITED, ALONE)
+NOWHERE = "nowhere"
+LOADS = (*BURSTS, LIMITED, ALONE, NOWHERE)
 MOST_MEASUREMENTS = 5
 WARM_UP = 500
 MOST_GROWTH = 0.05  # what runs differ by is below half of it
@@ -91,7 +94,8 @@ def least_calls(load: str, baseline: Mapping[str, float] | None) -> Calls:
 
 def calls_a_pod(load: str) -> Calls:
     """Return how often each function is called for a pod of this load."""
-    shape, pods = {LIMITED: ("plain", LIMITED_PODS), ALONE: ("plain", ALONE_PODS)}.get(load, (load, BURST_PODS))
+    of_plain = {LIMITED: LIMITED_PODS, ALONE: ALONE_PODS, NOWHERE: BURST_PODS}
+    shape, pods = ("plain", of_plain[load]) if load in of_plain else (load, BURST_PODS)
     qps = LIMITED_QPS if load == LIMITED else -1
     with StubApiserver() as stub:
         stub.create_nodes(NODES, "node-{index}", [served_node(node) for node in pod_shapes.zoned_nodes()])
@@ -99,6 +103,8 @@ def calls_a_pod(load: str) -> Calls:
         scheduler = KScheduler(stub, module=("perf.counted", str(file)), qps=qps, burst=LIMITED_QPS)
         eventually(lambda: stub.state().watches["pods"] and stub.state().watches["nodes"], "the watches are open")
         _burst_in_steps(stub, shape, WARM_UP, first=0)
+        if load == NOWHERE:
+            _reject_in_steps(stub, WARM_UP, first=WARM_UP)
         before = _counts(scheduler, file)
         began_s = time.monotonic()
         if load == ALONE:
@@ -107,6 +113,8 @@ def calls_a_pod(load: str) -> Calls:
             await_events(stub, WARM_UP + pods)
         elif load == LIMITED:
             burst(stub, shape, pods, first=WARM_UP)
+        elif load == NOWHERE:
+            _reject_in_steps(stub, pods, first=2 * WARM_UP)
         else:
             _burst_in_steps(stub, shape, pods, first=WARM_UP)
         took_s = time.monotonic() - began_s
@@ -125,6 +133,24 @@ def _burst_in_steps(stub: StubApiserver, shape: str, pods: int, *, first: int) -
     burst(stub, shape, pods - 1, first=first, in_steps=True)
     # The watch shows the last pod behind the bindings of the others.
     burst(stub, shape, 1, first=first + pods - 1)
+
+
+def _reject_in_steps(stub: StubApiserver, pods: int, *, first: int) -> None:
+    """Create pods that fit nowhere, and wait until the scheduler has read of all their conditions in the watch."""
+    _reject(stub, pods - 1, first=first)
+    # The watch shows the last pod behind the conditions of the others.
+    _reject(stub, 1, first=first + pods - 1)
+
+
+def _reject(stub: StubApiserver, pods: int, *, first: int) -> None:
+    text, before = served_pod(workload.pod(requests={"cpu": "1000"})), stub.state()
+    stub.hold_watch()
+    stub.create_pods(pods, NAME, [text.pending], [text.bound], first=first)
+    stub.hold_watch()
+    await_events(stub, before.events + pods)
+    written = before.patches + pods
+    eventually(lambda: stub.state().patches >= written, f"{pods} conditions are written", state=stub.state)
+    stub.show_watch()
 
 
 def _counts(scheduler: KScheduler, file: Path) -> dict[str, int]:
