@@ -80,13 +80,13 @@ class HintCase(Case):
 
 
 def generate_hints(seed: int, release: str = DEFAULT_RELEASE) -> HintCase:
-    base = _in_whole_units(generate(seed, release))
+    base = in_whole_units(generate(seed, release))
     rng = random.Random(f"hints {seed}")
     config = {**base.config, "profiles": base.config["profiles"][:1]}
     cluster = base.cluster | {"nodes": base.cluster.get("nodes", [])[:MOST_NODES]}
     names = {node["metadata"]["name"] for node in cluster["nodes"]}
     cluster["pods"] = [pod for pod in cluster.get("pods", []) if pod["spec"]["nodeName"] in names]
-    waiting = [_waiting(pod) for pod in base.pending[:WAITING]]
+    waiting = [as_waiting(pod) for pod in base.pending[:WAITING]]
     case = HintCase(seed, HINTS, config, cluster, waiting, release)
     for number in range(CHANGES):
         if any(cluster.get(name) for name in STORAGE) and often(rng, 0.6):
@@ -98,7 +98,7 @@ def generate_hints(seed: int, release: str = DEFAULT_RELEASE) -> HintCase:
     return case
 
 
-def _in_whole_units(case: Case) -> Case:
+def in_whole_units(case: Case) -> Case:
     """kube-scheduler sees a scale-down of a fraction of a byte; we round first."""
 
     def whole(objects: list[Object]) -> list[Object]:
@@ -110,7 +110,7 @@ def _in_whole_units(case: Case) -> Case:
     return case
 
 
-def _waiting(pod: Object) -> Object:
+def as_waiting(pod: Object) -> Object:
     """As a plugin may have rejected it: in the first profile, and not gated."""
     spec = {key: value for key, value in pod["spec"].items() if key not in ("nodeName", "schedulerName")}
     spec.pop("schedulingGates", None)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kscheduler.api import devices
 from kscheduler.api import storage as api
-from kscheduler.api.decode import convert_object
 from kscheduler.api.node_change import NodeChange
 from kscheduler.api.objects import Node, Pod
 from kscheduler.config.releases import DEFAULT_RELEASE, Release
@@ -21,6 +21,7 @@ from kscheduler.framework.events import (
     pod_events,
 )
 from tests.parity.detours import read_node, read_pod
+from tests.parity.devices.ours import read_objects
 from tests.parity.generate_hints import Change
 
 STORED: dict[str, tuple[type[Any], EventResource]] = {
@@ -31,6 +32,9 @@ STORED: dict[str, tuple[type[Any], EventResource]] = {
     "CSIDriver": (api.CSIDriver, EventResource.CSI_DRIVER),
     "CSIStorageCapacity": (api.CSIStorageCapacity, EventResource.CSI_STORAGE_CAPACITY),
     "VolumeAttachment": (api.VolumeAttachment, EventResource.VOLUME_ATTACHMENT),
+    "ResourceClaim": (devices.ResourceClaim, EventResource.RESOURCE_CLAIM),
+    "ResourceSlice": (devices.ResourceSlice, EventResource.RESOURCE_SLICE),
+    "DeviceClass": (devices.DeviceClass, EventResource.DEVICE_CLASS),
 }
 
 
@@ -41,8 +45,8 @@ def read(change: Change, release: Release = DEFAULT_RELEASE) -> tuple[object, ob
         return before, after, _events_of_node(before, after)
     if change.kind in STORED:
         kind, resource = STORED[change.kind]
-        old = None if change.old is None else convert_object(change.old, kind)
-        new = None if change.new is None else convert_object(change.new, kind)
+        old = None if change.old is None else read_objects([change.old], kind)[0]
+        new = None if change.new is None else read_objects([change.new], kind)[0]
         action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE
         return old, new, [ClusterEvent(resource, action)]
     was = None if change.old is None else read_pod(change.old).pod

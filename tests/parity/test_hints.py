@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import pytest
 
@@ -25,6 +25,7 @@ from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.snapshot.pod_info import PodInfo
 from tests.parity.case import Object
 from tests.parity.detours import read_pod
+from tests.parity.generate_dra_hints import generate_dra_hints
 from tests.parity.generate_hints import Change, HintCase, generate_hints
 from tests.parity.hint_samples import read
 from tests.parity.oracle import Happened, Oracle
@@ -58,11 +59,28 @@ def test_events_wake_the_same_pods_on_searched_seeds(oracle: Oracle, release: st
     assert answers["woken"] > answers["asked"] // 100
 
 
-def compare(oracle: Oracle, release: str, seeds: Iterable[int]) -> Counter[str]:
+def test_events_of_devices_wake_the_same_pods_on_fixed_seeds(oracle: Oracle, release: str) -> None:
+    compare(oracle, release, [*cases_with(release, FIXED_SEEDS), *kept_seeds("dra hints")], generate_dra_hints)
+
+
+@pytest.mark.search
+def test_events_of_devices_wake_the_same_pods_on_searched_seeds(oracle: Oracle, release: str) -> None:
+    seeds = cases_with(release, SEEDS)
+    answers = compare(oracle, release, seeds, generate_dra_hints)
+    assert answers["asked"] >= ENOUGH or len(seeds) < 10
+    assert answers["woken"] > answers["asked"] // 100
+
+
+def compare(
+    oracle: Oracle,
+    release: str,
+    seeds: Iterable[int],
+    generate: Callable[[int, str], HintCase] = generate_hints,
+) -> Counter[str]:
     """Tells how many answers were compared, and how many pods woke."""
     counted: Counter[str] = Counter()
     for seed in seeds:
-        case = generate_hints(seed, release)
+        case = generate(seed, release)
         ours = OurQueue(case)
         case.rejectors = ours.plugins
         theirs = oracle.ask(case).changes or []
@@ -171,6 +189,9 @@ class OurQueue:
 
     def _reject(self, pod: PodInfo, plugin: str) -> None:
         self._queue.add(pod, 0.0)
+        queued = self._queue.get(pod.uid)
+        if queued is not None and queued.pool is Pool.GATED:
+            return  # its claims are not there
         queued = self._queue.pop(0.0)
         assert queued is not None
         assert queued.pod_info is pod
@@ -183,7 +204,7 @@ class OurQueue:
         for position, pod in enumerate(pods):
             queued = self._queue.get(pod.uid)
             assert queued is not None
-            if queued.pool is not Pool.UNSCHEDULABLE:
+            if queued.pool not in (Pool.UNSCHEDULABLE, Pool.GATED):
                 woken.append(position)
             self._queue.delete(pod.uid)
         return woken

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -31,6 +32,10 @@ type happened struct {
 
 // hints lets the real queue hold the pending pods, rejected by one plugin after the other, and sees who wakes.
 func (w *world) hints(asked *request) ([][]happened, error) {
+	// Of claims that change, kube-scheduler looks the pods up in the informer's store.
+	if err := fill(w.factory.Core().V1().Pods().Informer(), asked.Pending); err != nil {
+		return nil, err
+	}
 	found := [][]happened{}
 	for i := range asked.Changes {
 		events, err := w.happen(asked, &asked.Changes[i])
@@ -95,12 +100,18 @@ func (w *world) updateWaiting(asked *request, position int, raw json.RawMessage)
 	return []happened{told}, nil
 }
 
-// reject puts the pod into the queue as one that the plugin has rejected; a gated pod stays where its gate holds it.
+// reject puts the pod into the queue as one that the plugin has rejected; a gated pod stays where its gate holds it, also
+// where a plugin does so.
 func (w *world) reject(pod *v1.Pod, plugin string) error {
 	queue := w.scheduler.SchedulingQueue
 	queue.Add(w.ctx, pod)
 	if len(pod.Spec.SchedulingGates) > 0 {
 		return nil
+	}
+	for _, gated := range queue.UnschedulablePods() {
+		if gated.UID == pod.UID {
+			return nil
+		}
 	}
 	queued, err := popPod(w.logger, queue, pod) // nominated pods may be waiting beside it
 	if err != nil {
@@ -187,6 +198,15 @@ func read(change *change) (oldObject, newObject any, events []fwk.ClusterEvent, 
 	case "VolumeAttachment":
 		before, after, err := readBoth(change, readAny[storagev1.VolumeAttachment])
 		return plain(fwk.VolumeAttachment, before, after, err)
+	case "ResourceClaim":
+		before, after, err := readBoth(change, readAny[resourceapi.ResourceClaim])
+		return plain(fwk.ResourceClaim, before, after, err)
+	case "ResourceSlice":
+		before, after, err := readBoth(change, readAny[resourceapi.ResourceSlice])
+		return plain(fwk.ResourceSlice, before, after, err)
+	case "DeviceClass":
+		before, after, err := readBoth(change, readAny[resourceapi.DeviceClass])
+		return plain(fwk.DeviceClass, before, after, err)
 	}
 	return nil, nil, nil, fmt.Errorf("kind: %q is not known", change.Kind)
 }
