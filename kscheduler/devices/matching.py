@@ -50,7 +50,7 @@ class DeviceMatcher:
             if device.has_binding_conditions and not self._features.binding_conditions:
                 continue
             try:
-                is_selected = self._is_selected(query, device)
+                is_selected = self.selects(query, device)
             except SelectorError:
                 return PECULIAR
             if not is_selected:
@@ -65,12 +65,13 @@ class DeviceMatcher:
         """Return whether it is an error to ask the selectors about a device, which the search does for all nodes."""
         try:
             for device in inaccessible:
-                self._is_selected(query, device)
+                self.selects(query, device)
         except SelectorError:
             return True
         return False
 
-    def _is_selected(self, query: DeviceQuery, device: ParsedDevice) -> bool:
+    def selects(self, query: DeviceQuery, device: ParsedDevice) -> bool:
+        """Return whether the selectors of a query hold for a device. Raises SelectorError."""
         view: DeviceView | None = None
         for expression in query.expressions:
             answers = device.slice.answers(expression)

@@ -21,6 +21,7 @@ from kscheduler.devices.errors import AllocationError
 from kscheduler.devices.features import Features
 from kscheduler.devices.pools import Pool, PoolSlices, sort_pools
 from kscheduler.devices.slices import NodeTarget, ParsedDevice, ParsedSlice, PoolID
+from kscheduler.devices.takers import Takers
 from kscheduler.errors import DecodeError
 
 Labels = Mapping[str, str] | None  # of a node
@@ -59,6 +60,10 @@ class SliceIndex:
         self._has_partitions = self.features.partitionable_devices
         # Slices that use compatibility groups are left out, and so their pools are incomplete.
         self._hides_groups = not (release.devices.ignores_compatibility_groups or self.features.compatibility_groups)
+        # The devices that take resources of their node; None if that does not count.
+        self.takers = (
+            Takers(mappings_only=self._rules.maps_node_resources_only) if release.counts_node_resources else None
+        )
         self._by_name: dict[str, list[ParsedSlice]] = {}
         self._count = 0  # of slices that were ever added
         self._placed: dict[_Place, list[ParsedSlice]] = {}
@@ -92,6 +97,8 @@ class SliceIndex:
             self._forget(parsed, pool, is_new=False)
             before = pool.different_counters
             pool.remove(parsed)
+            if self.takers is not None:
+                self.takers.remove(parsed)
             self._count_counters(pool, before)
             if not pool.members:
                 del self._pools[parsed.pool_id]
@@ -192,6 +199,8 @@ class SliceIndex:
             )
         before = pool.different_counters
         pool.add(parsed)
+        if self.takers is not None:
+            self.takers.add(parsed)
         self._count_counters(pool, before)
         self._forget(parsed, pool, is_new=True)
         if not self._is_hidden(parsed):

@@ -9,9 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from kscheduler.api.devices import DeviceRequest, ResourceClaim, ResourceSlice
+from kscheduler.api.devices import (
+    DeviceRequest,
+    NodeAllocatableMapping,
+    NodeAllocatableResource,
+    NodeAllocatableResourceMapping,
+    ResourceClaim,
+    ResourceSlice,
+)
 from kscheduler.api.objects import Pod, PodResourceClaim
 from kscheduler.config.load import default_config, parse_config
+from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37
 from kscheduler.testing import make_node, make_pod
 from tests.devices.building import alternative, device, first_available, make_class, make_slice, request, request_all
 from tests.framework.plugins.dynamicresources.bench import claim
@@ -31,6 +39,12 @@ profiles:
         preferredDuringSchedulingIgnoredDuringExecution:
         - {weight: 7, preference: {matchExpressions: [{key: zone, operator: In, values: [a]}]}}
 """
+GATE = {"DRANodeAllocatableResources": True}
+TAKING = {
+    f"devices take cpu in {each.version}": default_config(each.with_gates(GATE))
+    for each in (RELEASE_1_36, RELEASE_1_37)
+}
+CONFIGS = {"defaults": default_config(), "by zone": parse_config(OF_ZONE_A), **TAKING}
 REQUESTS: tuple[DeviceRequest, ...] = (
     request("one"),
     request("two", 2),
@@ -129,25 +143,35 @@ def node(name: str, zone: str = "a", cpu: str = "4", **own: str) -> Any:
     return made.capacity(cpu=cpu, pods=20, **own).obj()
 
 
-def pool(name: str, models: str, **fields: Any) -> ResourceSlice:
-    """The slice of a pool; a device for each letter of `models`, - for one without a model."""
-    made = [device(f"g{place}", {} if each == "-" else {"model": each}) for place, each in enumerate(models)]
+def pool(name: str, models: str, *, taking: str = "", **fields: Any) -> ResourceSlice:
+    """The slice of a pool; a device for each letter of `models`, - for one without a model.
+
+    Those of the models `taking` stand for cpu of their node.
+    """
+    old = {"cpu": NodeAllocatableResourceMapping(None, "900m")}
+    new = {"cpu": NodeAllocatableResource(NodeAllocatableMapping(None, None, "900m"))}
+    takes = {"node_allocatable_resource_mappings": old, "node_allocatable_resources": new}
+    made = [
+        device(f"g{place}", {} if each == "-" else {"model": each}, **(takes if each in taking else {}))
+        for place, each in enumerate(models)
+    ]
     return make_slice(name, made, pool=name, **(fields or {"node_name": name}))
 
 
-@pytest.mark.parametrize("config", ["defaults", "by zone"])
+@pytest.mark.parametrize("config", CONFIGS)
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_both_lanes_choose_the_same_nodes_and_devices(config: str, data: st.DataObject) -> None:
     draw = data.draw
-    lanes = TwoLanes(default_config() if config == "defaults" else parse_config(OF_ZONE_A))
+    lanes = TwoLanes(CONFIGS[config])
+    taking = "A" if config in TAKING else ""
     devices = Devices(lanes)
     models = st.text("AB", max_size=4) if draw(st.integers(0, 4)) else st.text("AB-", max_size=4)
     for number in range(draw(st.integers(1, 5))):
         lanes.set_node(node(f"n{number}", draw(st.sampled_from(ZONES)), draw(st.sampled_from(["1", "4"]))))
-        devices.publish(pool(f"n{number}", draw(models)))
+        devices.publish(pool(f"n{number}", draw(models), taking=taking))
     if draw(st.integers(0, 4)) == 0:
-        devices.publish(pool("net", draw(models), all_nodes=True))
+        devices.publish(pool("net", draw(models), taking=taking, all_nodes=True))
     for _ in range(draw(st.integers(1, 10))):
         kind = draw(st.integers(0, 12))
         name = f"n{draw(st.integers(0, 5))}"
@@ -160,7 +184,7 @@ def test_both_lanes_choose_the_same_nodes_and_devices(config: str, data: st.Data
         elif kind == 6 and (held := sorted(lanes.general.handle.devices.in_flight)):
             devices.free(draw(st.sampled_from(held)))
         elif kind == 7:
-            devices.publish(pool(name, draw(models)))
+            devices.publish(pool(name, draw(models), taking=taking))
         elif kind == 8:
             own = draw(st.sampled_from([{}, {}, {RESOURCE: "1"}, {RESOURCE: "0"}]))
             lanes.set_node(node(name, draw(st.sampled_from(ZONES)), **own))
@@ -228,3 +252,17 @@ def test_pods_with_a_backed_extended_resource_are_decided_by_the_compiled_lane()
     lanes.set_node(node("n3", **{RESOURCE: "1"}))
     assert [each.node for each in devices.schedule(devices.extended(1), devices.extended(1))] == ["n3", ""]
     assert lanes.decided_by_lane == 6
+
+
+@pytest.mark.parametrize("config", TAKING)
+def test_only_pods_that_may_get_devices_which_take_cpu_leave_the_compiled_lane(config: str) -> None:
+    lanes = TwoLanes(TAKING[config])
+    devices = Devices(lanes)
+    for name in ("n0", "n1", "n2"):
+        lanes.set_node(node(name))
+        devices.publish(pool(name, "AAB", taking="A"))
+    devices.schedule(*(devices.pod(request("r", device_class_name="b")) for _ in range(3)))
+    assert lanes.decided_by_lane == 3
+    used = devices.pod(request("r", device_class_name="a"))
+    devices.schedule(used)
+    assert lanes.decided_by_lane == 3

@@ -20,6 +20,7 @@ from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.telemetry import Telemetry
 from kscheduler.observability.measurements import Measurements
+from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.owners import Owners
@@ -62,6 +63,7 @@ class Side:
             owners=self.owners,
             nominations=self.nominations,
             telemetry=telemetry(self.cache.table),
+            devices=Devices(config.release),
             release=config.release,
         )
         observer = observer or Measurements()

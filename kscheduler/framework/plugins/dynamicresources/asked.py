@@ -10,6 +10,7 @@ import msgspec
 from kscheduler.api.devices import ResourceClaim
 from kscheduler.devices.allocator import AllocationError, Allocator
 from kscheduler.devices.integer_plan import ClaimsPlan
+from kscheduler.devices.matching import DeviceQuery
 from kscheduler.framework.plugins.dynamicresources.claims import check_requests
 from kscheduler.framework.plugins.dynamicresources.counting import Need, Needs, needs_of_requests, single_need
 from kscheduler.snapshot.devices import Devices
@@ -28,6 +29,7 @@ class Asked:
     needs: Needs | None  # None: the search is needed on every node
     only_need: Need | None  # if they only ask for a number of devices that match one query
     plan: ClaimsPlan | None  # how to allocate to them without a search in its general form
+    queries: frozenset[DeviceQuery]  # what the requests and their alternatives ask of devices
 
 
 class AskedClaims:
@@ -65,4 +67,6 @@ class AskedClaims:
         except AllocationError:
             return None
         needs = needs_of_requests(claims, requests)
-        return Asked(key_of(claims, requests), needs, single_need(needs), allocator.plan_for(claims, requests))
+        plan = allocator.plan_for(claims, requests)
+        queries = frozenset(DeviceQuery.of(each) for claim in requests for variants in claim for each in variants)
+        return Asked(key_of(claims, requests), needs, single_need(needs), plan, queries)

@@ -26,14 +26,18 @@ from kscheduler.api.resources import (
     stated_by_containers,
 )
 from kscheduler.devices.errors import AllocationError
+from kscheduler.devices.matching import DeviceMatcher
 from kscheduler.devices.node_resources import NodeResourcesError, NodeShares
+from kscheduler.devices.selection import Selectors
 from kscheduler.errors import DecodeError
 from kscheduler.framework.interface import Handle
+from kscheduler.framework.plugins.dynamicresources.asked import MAX_KEPT, Asked
 from kscheduler.framework.plugins.dynamicresources.claims import is_reserved_for, made_claims
 from kscheduler.framework.plugins.dynamicresources.state import PodClaims
 from kscheduler.framework.status import Status, error_status, unresolvable, unschedulable
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.snapshot.row_outcomes import ClaimsKey
 
 _NATIVE = CPU, MEMORY, EPHEMERAL_STORAGE
 Statuses = list[NodeAllocatableResourceClaimStatus]
@@ -42,12 +46,56 @@ Statuses = list[NodeAllocatableResourceClaimStatus]
 class NodeResources:
     """The checks of one profile, as a release of kube-scheduler makes them."""
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: Handle, selectors: Selectors) -> None:
         self._devices = handle.devices
         self._or_group = handle.release.has_group_claims
         self._sums_resizes_apart = handle.release.sums_resizes_apart
         self._is_old = handle.release.devices.maps_node_resources_only
         self._shares = NodeShares(mappings_only=self._is_old)
+        self._matcher = DeviceMatcher(handle.devices.slices.features, selectors)
+        self._known: dict[ClaimsKey, bool] = {}  # what claims ask for -> what `may_take` says of it
+        self._known_of = -1  # the generation of the devices for which this is known
+
+    # --- may the pod's devices take anything? ---
+
+    def may_take(self, asked: Asked) -> bool:
+        """Return whether claims without an allocation may get devices that take something, on any node."""
+        takers = self._devices.slices.takers
+        if not takers:
+            return False
+        if self._known_of != takers.generation or len(self._known) >= MAX_KEPT:
+            self._known_of = takers.generation
+            self._known.clear()
+        known = self._known.get(asked.key)
+        if known is None:
+            known = self._known[asked.key] = takers.may_match(asked.queries, self._matcher)
+        return known
+
+    def has_taken(self, allocation: AllocationResult) -> bool:
+        """Return whether an allocation may have devices that take something."""
+        takers = self._devices.slices.takers
+        if not takers:
+            return False
+        return any(takers.has((each.driver, each.pool, each.device)) for each in allocation.devices.results or ())
+
+    def concerns_on(self, claims: Sequence[ResourceClaim], pod: Pod, node: NodeInfo) -> bool:
+        """Return whether allocated claims may keep the pod off the node by what their devices take."""
+        return any(
+            self._refuse_used(claim, pod, node) is not None
+            if self._is_old
+            else claim.status.allocation is not None and self.has_taken(claim.status.allocation)
+            for claim in claims
+        )
+
+    def concerns_allocated(self, cycle: PodClaims) -> bool:
+        """Return whether allocated claims may keep the pod off some node by what their devices take."""
+        for position, claim in enumerate(cycle.claims):
+            if claim.status.allocation is not None:
+                if self._is_old or self.has_taken(claim.status.allocation):  # 1.36 looks at the pods of the node
+                    return True
+            elif position in cycle.shared and self.has_taken(cycle.shared[position]):
+                return True
+        return False
 
     # --- may a claim be shared? ---
 

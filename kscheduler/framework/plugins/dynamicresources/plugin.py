@@ -103,12 +103,12 @@ class DynamicResources:
         self._release = handle.release
         self._releases_by_pod = handle.release.pods_release_group_claims and handle.devices.accepts_groups
         self._nothing_to_deallocate = _unschedulable(handle.release.no_claims_reason)
-        self._node_resources = NodeResources(handle) if handle.release.counts_node_resources else None
+        self._selectors = selectors or selectors_for(handle.release)
+        self._node_resources = NodeResources(handle, self._selectors) if handle.release.counts_node_resources else None
         self.completes_pods = self._node_resources is not None
         self._binding = ClaimBinding(handle, profile, timeouts)
         self._deallocation = Deallocation(handle.devices, self._binding, handle.rng)
         self._hints = hints.ClaimHints(handle.devices)
-        self._selectors = selectors or selectors_for(handle.release)
         self._free = FreeDevices(handle.table, handle.devices, handle.release, self._selectors)
         self._asked = AskedClaims(handle.devices)
         self._owners = ResourceOwners(handle.table)
@@ -304,7 +304,7 @@ class DynamicResources:
         self, cycle: PodClaims, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int
     ) -> list[int]:
         """Reject the rows (nodes) with too few free devices. Returns the feasible ones that `filter` has to judge."""
-        if self._node_resources is not None:
+        if self._node_resources is not None and self._may_take(cycle, self._node_resources):
             return verdicts.feasible_rows()  # what devices take depends on which ones a pod gets
         if cycle.allocator is None:
             return self._keep_available(cycle, table, verdicts, code)
@@ -339,6 +339,17 @@ class DynamicResources:
             )
         cycle.is_counted = True
         return sorted(to_search)
+
+    def _may_take(self, cycle: PodClaims, node_resources: NodeResources) -> bool:
+        """Return whether the pod's devices may take something of their node, on any node."""
+        if node_resources.concerns_allocated(cycle):
+            return True
+        if cycle.allocator is None or not self._devices.slices.takers:
+            return False
+        if cycle.has_special:  # its requests depend on the node
+            return True
+        asked = self._asked.of([claim for _, claim in cycle.unallocated()], cycle.allocator)
+        return asked is None or node_resources.may_take(asked)
 
     def _keep_available(self, cycle: PodClaims, table: NodeTable, verdicts: Verdicts, code: int) -> list[int]:
         """Reject the rows (nodes) where a pod's allocated claims cannot be used, if these name their nodes.
@@ -683,8 +694,6 @@ class DynamicResources:
         differently by node; and if some may be those of the pod's group.
         """
         self._prepared = None
-        if self._node_resources is not None:
-            return None
         if self._devices.accepts_groups and group_name(pod.pod) is not None:
             return None
         extended = self._extended_resources(pod) if pod.resources.total.scalars else None
@@ -725,6 +734,8 @@ class DynamicResources:
         node = None if name is None else self._handle.table.get(name)
         if node is None:
             return None
+        if self._node_resources is not None and self._node_resources.concerns_on(claims, pod.pod, node):
+            return None
         self._prepared = pod.uid, PodClaims(claims, allocations=[None] * len(claims))
         return PreparedClaims(_ALLOCATED, node.row)
 
@@ -750,7 +761,7 @@ class DynamicResources:
         """Prepare to place a pod whose claims have no allocation, by what is known of each row (node)."""
         allocator = self._new_allocator()
         asked = self._asked.of(claims, allocator)
-        if asked is None:
+        if asked is None or (self._node_resources is not None and self._node_resources.may_take(asked)):
             return None
         number = len(claims)
         cycle.nodes, cycle.allocations = [None] * number, [None] * number

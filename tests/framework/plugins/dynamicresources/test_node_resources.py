@@ -20,8 +20,11 @@ from kscheduler.api.objects import (
     Container,
     ContainerClaim,
     NodeAllocatableResourceClaimStatus,
+    NodeSelector,
+    NodeSelectorTerm,
     RawQuantity,
     ResourceRequirements,
+    SelectorRequirement,
 )
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.errors import APIError, NotFound
@@ -29,7 +32,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Code
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
-from tests.devices.building import device, make_class, make_slice, request
+from tests.devices.building import alternative, device, first_available, make_class, make_slice, request
 from tests.framework.plugins.dynamicresources.bench import Bench, allocation, claim, pod_with, reserved_for
 
 GATE = {"DRANodeAllocatableResources": True}
@@ -484,3 +487,101 @@ def test_devices_of_extended_resources_count_too() -> None:
         backing = make_class()
         bench.devices.set_class(replace(backing, spec=replace(backing.spec, extended_resource_name="example.com/gpu")))
         assert verdict(bench, pod_with(example_com__gpu="1")) == expected
+
+
+# --- pods that get no such devices ----------------------------------------------------------------------------------
+
+
+KIND = "kind={}"
+
+
+def mixed_bench(release: Release, *published: Device) -> Bench:
+    """Two nodes, each with a plain GPU and these devices; a class for the GPUs, and one for `cores`."""
+    bench = Bench(release, gpus=0)
+    for name in ("n0", "n1"):
+        gpu = device("gpu", {"kind": "gpu"})
+        bench.devices.set_slice(make_slice(name, [gpu, *published], node_name=name, pool=name))
+    bench.devices.set_class(make_class("gpu", KIND.format("gpu")))
+    bench.devices.set_class(make_class("cores", KIND.format("cores")))
+    return bench
+
+
+def cores(**amounts: RawQuantity) -> Device:
+    made = standing_for("cores", **amounts)
+    return replace(made, attributes=device("x", {"kind": "cores"}).attributes)
+
+
+@RELEASES
+def test_kernels_place_pods_whose_devices_take_nothing(release: Release) -> None:
+    bench = mixed_bench(release, cores(cpu="1"))
+    bench.add(claim("plain", request(device_class_name="gpu")))
+    bench.add(claim("taking", request(device_class_name="cores")))
+    bench.add(
+        claim("either", first_available("r", alternative("x", 1), alternative("y", 1, device_class_name="cores")))
+    )
+    assert bench.plugin.prepare_claims(pod_with("plain")) is not None
+    for name in ("taking", "either"):
+        assert bench.plugin.prepare_claims(pod_with(name)) is None
+    assert bench.plugin.prepare_claims(pod_with("plain", "taking")) is None
+
+
+@RELEASES
+def test_a_slice_decides_from_its_arrival_to_its_end_whether_kernels_place_pods(release: Release) -> None:
+    bench = mixed_bench(release)
+    bench.add(claim("c", request(device_class_name="cores")))
+    pod = pod_with("c")
+    assert bench.plugin.prepare_claims(pod) is not None
+    more = make_slice("more", [cores(cpu="1")], node_name="n1", pool="more")
+    bench.devices.set_slice(more)
+    assert bench.plugin.prepare_claims(pod) is None
+    plain = [replace(cores(), node_allocatable_resource_mappings=None, node_allocatable_resources=None)]
+    bench.devices.set_slice(make_slice("more", plain, node_name="n1", pool="more"))
+    assert bench.plugin.prepare_claims(pod) is not None
+    bench.devices.set_slice(more)
+    assert bench.plugin.prepare_claims(pod) is None
+    bench.devices.remove_slice("more")
+    assert bench.plugin.prepare_claims(pod) is not None
+
+
+@RELEASES
+def test_a_device_of_which_a_selector_cannot_tell_is_left_to_the_search(release: Release) -> None:
+    bench = mixed_bench(release, standing_for("nameless", cpu="1"))  # without the attribute that selectors read
+    bench.add(claim("plain", request(device_class_name="gpu")))
+    assert bench.plugin.prepare_claims(pod_with("plain")) is None
+
+
+@RELEASES
+def test_an_allocated_claim_is_placed_by_kernels_unless_its_device_takes_something(release: Release) -> None:
+    bench = mixed_bench(release, cores(cpu="1"))
+    for name, of in (("plain", "gpu"), ("taking", "cores")):
+        only = NodeSelector([NodeSelectorTerm(match_fields=[SelectorRequirement("metadata.name", "In", ["n1"])])])
+        bench.add(claim(name, allocation=replace(allocation(f"n1/{of}"), node_selector=only)))
+    prepared = bench.plugin.prepare_claims(user("plain"))
+    assert prepared is not None
+    assert prepared.row == 1
+    # 1.36 counts nothing for a claim that has an allocation, but does not share it with a pod on the node.
+    assert (bench.plugin.prepare_claims(user("taking")) is None) == (release is NEW)
+    if release is OLD:
+        status = [NodeAllocatableResourceClaimStatus("plain", ["c0"], {"cpu": "1"})]
+        other = make_pod("other").uid("uid-other").node("n1").obj()
+        other = replace(other, status=replace(other.status, node_allocatable_resource_claim_statuses=status))
+        bench.cache.set_pod(PodInfo(other))
+        assert bench.plugin.prepare_claims(user("plain")) is None
+
+
+@RELEASES
+def test_both_forms_agree_where_only_some_devices_take_something(release: Release) -> None:
+    bench = mixed_bench(release, cores(cpu="5"))
+    bench.add(claim("plain", request(device_class_name="gpu")))
+    bench.add(claim("two", request(count=2, device_class_name="gpu")))
+    bench.add(claim("taking", request(device_class_name="cores")))
+    for name, expected in (("plain", [0, 1]), ("two", []), ("taking", [])):
+        pod = user(name)
+        state, status = bench.pre_filter(pod)
+        assert status is None
+        verdicts = Verdicts()
+        verdicts.reset(bench.cache.table.columns)
+        bench.plugin.filter_table(state, pod, bench.cache.table, verdicts, 1)
+        assert verdicts.feasible_rows() == expected
+        fits = [text == "" for text in bench.filter(pod).values()]
+        assert fits == [row in expected for row in range(2)]
