@@ -105,14 +105,26 @@ async def test_a_pod_waits_for_the_cpu_that_its_devices_stand_for(release: Relea
 
 @BOTH
 @in_virtual_time
+async def test_a_pod_waits_for_the_cpu_that_a_pod_without_claims_has(release: Release) -> None:
+    async with world_of(release, cpus("3")) as world:
+        world.add_pod(make_pod("plain").req(cpu="2"))
+        await world.until(world.all_bound)
+        world.add_pod(user("p"))
+        await world.until(lambda: INSUFFICIENT in world.message("p"))
+        world.cluster.delete_pod("default/plain")
+        await world.until(world.all_bound, within_s=20)
+        check_room(world)
+
+
+@BOTH
+@in_virtual_time
 async def test_a_pod_of_higher_priority_evicts_for_the_cpu_of_its_devices(release: Release) -> None:
     async with world_of(release, cpus("3")) as world:
         world.run_kubelets()
         world.add_pod(make_pod("low").req(cpu="2").grace_period(1))
         await world.until(world.all_bound)
         world.add_pod(user("high").priority(10))
-        # As in kube-scheduler, it is not tried again because a pod without claims goes; that takes the timeout.
-        await world.until(world.all_bound, within_s=400)
+        await world.until(world.all_bound, within_s=30)
         assert "default/low" not in world.cluster.store(PODS).objects
         check_room(world)
 

@@ -68,4 +68,6 @@ def _brought(old: object, new: object) -> Sequence[str] | None:
     return [new.key]
 
 
+# The same, and whether it requests more than cpu and memory, which devices may back.
+WITH_RESOURCES = Grouping(lambda pod: (_key(pod), bool(pod.resources.total.scalars)))
 BY_CLAIMS = Grouping(_key, lambda: Narrowing(_options, _brought))

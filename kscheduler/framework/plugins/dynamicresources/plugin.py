@@ -23,6 +23,7 @@ from kscheduler.api.objects import (
     NodeSelector,
     Pod,
 )
+from kscheduler.api.resources import pod_resources
 from kscheduler.cel.selectors import selectors_for
 from kscheduler.devices.allocator import AllocationError, Allocator, PoolError, SearchStopped
 from kscheduler.devices.selection import Selectors
@@ -30,7 +31,14 @@ from kscheduler.devices.slices import OPTIONAL_NODE_OPERATIONS, skips_operations
 from kscheduler.errors import DecodeError, InternalError
 from kscheduler.framework.class_draft import ClassDraft, Source
 from kscheduler.framework.cycle_state import HAS_PLACED, CycleState
-from kscheduler.framework.events import ONE_GROUP, Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.events import (
+    ASSIGNED_POD_DELETE,
+    ONE_GROUP,
+    Action,
+    ClusterEvent,
+    EventResource,
+    Registration,
+)
 from kscheduler.framework.faults import CycleFault, running
 from kscheduler.framework.interface import Handle, PostFilterResult, PreFilterResult, PreparedClaims
 from kscheduler.framework.normalize import default_normalize
@@ -145,13 +153,33 @@ class DynamicResources:
         of_claims = comes | Action.DELETE if self._release.requeues_at_claim_deletion else comes
         claim = ClusterEvent(EventResource.RESOURCE_CLAIM, of_claims)
         generated = ClusterEvent(EventResource.TARGET_POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
-        return (
+        registered = (
             Registration(ClusterEvent(EventResource.NODE, of_nodes)),
             Registration(claim, self._hints.after_claim, hints.BY_CLAIMS),
             Registration(generated, self._hints.after_pod, ONE_GROUP),
             Registration(ClusterEvent(EventResource.DEVICE_CLASS, comes)),
             Registration(ClusterEvent(EventResource.RESOURCE_SLICE, comes)),
         )
+        if self._node_resources is None:
+            return registered
+        # kube-scheduler does not ask for these.
+        shrinks = ClusterEvent(EventResource.ASSIGNED_POD, Action.UPDATE_POD_SCALE_DOWN)
+        of_room = ASSIGNED_POD_DELETE, shrinks
+        return (*registered, *(Registration(each, self._after_room, hints.WITH_RESOURCES) for each in of_room))
+
+    def _after_room(self, waiting: Pod, old: object, new: object) -> bool:
+        """Return whether room on a node may help the pod, since its devices may take something of their node."""
+        if self._node_resources is None or not self._devices.slices.takers:
+            return False
+        if new is None and isinstance(old, Pod) and old.spec.resource_claims:
+            return False  # the end of its claims wakes pods, once its devices are free as well
+        try:
+            claims = find_claims(waiting, self._devices)
+        except NotReady:
+            return False
+        if pod_resources(waiting).total.scalars:  # devices may back them
+            return True
+        return self._may_take(PodClaims(claims, allocator=self._new_allocator()), self._node_resources)
 
     # --- filter ---
 

@@ -7,11 +7,17 @@ import itertools
 import pytest
 from msgspec.structs import replace
 
-from kscheduler.api.devices import ResourceClaim
-from kscheduler.config.releases import Release
-from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration, matches
+from kscheduler.api.devices import (
+    NodeAllocatableMapping,
+    NodeAllocatableResource,
+    NodeAllocatableResourceMapping,
+    ResourceClaim,
+)
+from kscheduler.config.releases import Release, release_of
+from kscheduler.framework.events import ASSIGNED_POD_DELETE, Action, ClusterEvent, EventResource, Registration, matches
 from kscheduler.framework.plugins.dynamicresources.hints import BY_CLAIMS
 from kscheduler.snapshot.pod_info import PodInfo
+from tests.devices.building import device, make_class, make_slice, request
 from tests.framework.plugins.dynamicresources.bench import Bench, allocation, claim, pod_with, reserved_for
 
 FREE, TAKEN = claim("c"), claim("c", allocation=allocation())
@@ -105,3 +111,34 @@ def test_deleted_claims_requeue_pods_in_the_newer_release_only(release: Release)
     assert is_registered(EventResource.NODE, Action.UPDATE_NODE_ALLOCATABLE)
     assert not is_registered(EventResource.RESOURCE_SLICE, Action.DELETE)
     assert not is_registered(EventResource.NODE, Action.UPDATE_NODE_CONDITION)
+
+
+@pytest.mark.parametrize("version", ["1.36", "1.37"])
+def test_room_that_a_pod_leaves_helps_those_whose_devices_may_take_some(version: str) -> None:
+    release = release_of(version).with_gates({"DRANodeAllocatableResources": True})
+    bench = Bench(release, gpus=0)
+    takes = (
+        {"cpu": NodeAllocatableResourceMapping(None, "1")},
+        {"cpu": NodeAllocatableResource(NodeAllocatableMapping(None, None, "1"))},
+    )
+    cores = device("c", {"kind": "c"}, node_allocatable_resource_mappings=takes[0], node_allocatable_resources=takes[1])
+    for kind in "gc":
+        bench.devices.set_class(make_class(kind, f"kind={kind}"))
+        bench.add(claim(kind, request(device_class_name=kind)))
+    hint = bench.plugin._after_room
+    waiting, gone = pod_with("c").pod, pod_with(name="gone").pod
+    assert not hint(waiting, gone, None)  # there is no such device yet
+    bench.devices.set_slice(make_slice("n0", [device("g", {"kind": "g"}), cores], node_name="n0", pool="n0"))
+    assert hint(waiting, gone, None)
+    assert hint(pod_with("g", "c").pod, gone, None)
+    assert hint(pod_with(example_com__gpu="1").pod, gone, None)  # devices may back it
+    assert not hint(pod_with("g").pod, gone, None)
+    assert not hint(pod_with("c", "missing").pod, gone, None)
+    with_claim = pod_with("g", name="other").pod
+    assert not hint(waiting, with_claim, None)  # its claim will say when its devices are free
+    assert hint(waiting, with_claim, with_claim)  # it has shrunk
+    registered = [each.event for each in bench.plugin.events_to_register() if isinstance(each, Registration)]
+    assert ASSIGNED_POD_DELETE in registered
+    assert ASSIGNED_POD_DELETE not in [
+        each.event for each in Bench(release_of(version)).plugin.events_to_register() if isinstance(each, Registration)
+    ]
