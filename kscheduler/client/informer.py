@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -257,15 +257,16 @@ class Informer(Generic[T]):
         self._is_interrupted = False  # a list that begins now brings all there is
         seen: set[str] | None = set() if self.store else None  # None: what is stored will be of this list
         unread: set[str] = set()
-        token = ""
-        while True:
-            page = await self._page(token)
-            await self._put_all(page.items, seen, unread)
-            unread.update(key for key in page.unread if key != UNNAMED)
-            token = page.continue_token
-            if not token:
-                break
-            await asyncio.sleep(0)  # thousands of pages are handled: let others run
+        page = await self._page("")
+        while page.continue_token:
+            # The apiserver writes the next page while the objects of this one are handled.
+            following = asyncio.ensure_future(self._page(page.continue_token))
+            try:
+                await self._put_page(page, seen, unread)
+                page = await following
+            finally:
+                await cancel_and_wait(following)
+        await self._put_page(page, seen, unread)
         if seen is not None:
             for key in [key for key in self.store if key not in seen and key not in unread]:
                 self._remove(key)
@@ -303,11 +304,11 @@ class Informer(Generic[T]):
                 raise
             raise APIError(str(error), status=error.status, reason=error.reason) from error
 
-    async def _put_all(self, objects: Iterable[T], seen: set[str] | None, unread: set[str]) -> None:
+    async def _put_page(self, page: Page[T], seen: set[str] | None, unread: set[str]) -> None:
         """Store the objects of a page in small steps, so that a big page does not delay the Lease and the bindings."""
         now = self._clock.now
         end = now() + SLICE_S
-        for obj in objects:
+        for obj in page.items:
             key = _key(obj)
             if seen is not None:
                 seen.add(key)
@@ -318,6 +319,7 @@ class Informer(Generic[T]):
             if now() >= end:
                 await asyncio.sleep(0)
                 end = now() + SLICE_S
+        unread.update(key for key in page.unread if key != UNNAMED)
 
     def _kind_unknown(self) -> None:
         """Empty the store because the apiserver does not know the kind; it is listed again later."""

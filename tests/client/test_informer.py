@@ -135,6 +135,15 @@ def test_a_list_of_many_pages_is_complete_before_it_is_synced() -> None:
     simulate(scenario, page_size=5)
 
 
+def test_a_page_that_fails_while_the_one_before_is_handled_ends_the_list() -> None:
+    client = ScriptedClient(
+        [Page([pod_at(1, "a")], "5", "more"), Gone("expired", status=410), Page([pod_at(2, "b")], "6", "")], [["hang"]]
+    )
+    informer, heard = play(client, 1)
+    assert list(informer.store) == ["ns/b"]
+    assert heard.calls == ["add ns/a", "add ns/b", "delete ns/a"]
+
+
 def test_finished_pods_leave_an_informer_that_selects_the_others() -> None:
     async def scenario(world: World) -> None:
         world.pod("a")
@@ -817,6 +826,34 @@ def test_others_get_a_turn_while_a_page_is_handled() -> None:
         steps = [after - before for before, after in itertools.pairwise([0, *between])]
         assert sum(steps) == 100
         assert max(steps) * 0.0004 <= SLICE_S + 0.0004
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    run_virtual(main())
+
+
+def test_the_next_page_is_requested_while_the_objects_of_one_are_handled() -> None:
+    async def main() -> None:
+        clock = ManualClock()
+        handler = SlowHandler(clock)
+        handled_when_asked: list[int] = []
+
+        class Asked(ScriptedClient):
+            async def list_page(self, resource: Resource[T], **named: Any) -> Page[T]:
+                handled_when_asked.append(len(handler.calls))
+                return await super().list_page(resource, **named)
+
+        pages: list[Page[Any] | APIError] = [
+            Page([pod_at(5, f"p{i}") for i in range(100)], "5", "more"),
+            Page([pod_at(5, "last")], "5", ""),
+        ]
+        informer = Informer(Asked(pages, []), PODS, handler, clock=clock, rng=random.Random(0))  # type: ignore[arg-type]
+        task = asyncio.ensure_future(informer.run())
+        await informer.synced.wait()
+        assert len(handler.calls) == 101
+        first, second = handled_when_asked
+        assert first == 0
+        assert second * 0.0004 <= SLICE_S + 0.0004
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
