@@ -21,6 +21,7 @@ from kscheduler.client.bind_lane import BindLane
 from kscheduler.client.binder import Binder
 from kscheduler.client.claim_writer import ClaimWriter
 from kscheduler.client.concurrency import run_together, within
+from kscheduler.client.handover import Seen
 from kscheduler.client.informer import Handler
 from kscheduler.client.kinds import Resource
 from kscheduler.client.outages import Outages
@@ -770,12 +771,27 @@ class Scheduler:
         """False while the pods or nodes in the cache may be outdated, as far as that is known without a request."""
         return self.is_synced and self.pods.seems_current and self.nodes.seems_current
 
-    async def confirm_room(self) -> None:
+    async def confirm_room(self, seen: Seen | None = None) -> None:
         """Return once the cache holds all pods and nodes that the apiserver had accepted when this was called.
 
-        Waits for as long as that takes; raises APIError if the apiserver cannot report its current state.
+        With `seen`, it need only hold what that names, such as what the last leader had seen. Waits for as long as that
+        takes; raises APIError if the apiserver cannot report its current state.
         """
-        await run_together(self.nodes.confirm(), self.pods.confirm())
+        if seen is not None:
+            await run_together(self.nodes.reach(seen.nodes), self.pods.reach(seen.pods))
+        else:
+            await run_together(self.nodes.confirm(), self.pods.confirm())
+
+    @property
+    def has_unseen_bindings(self) -> bool:
+        """True while the watch has yet to show pods that were bound, or are being bound, by this scheduler."""
+        return self.cache.sizes()["assumed_pods"] > 0
+
+    def seen(self) -> Seen | None:
+        """Return what this scheduler has seen; None if that does not include all of its bindings."""
+        if self.has_unseen_bindings or not self.seems_current:
+            return None
+        return Seen(pods=self.pods.changed_version, nodes=self.nodes.changed_version)
 
     async def schedule(self) -> None:
         """Place pods until drained or cancelled; cancelling also cancels the bindings under way."""

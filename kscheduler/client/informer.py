@@ -146,6 +146,7 @@ class Informer(Generic[T]):
         self.synced = asyncio.Event()
         self.last_error: APIError | None = None  # None while list and watch work
         self.resource_version = ""  # of the last change seen; "" asks for a list
+        self.changed_version = ""  # as of the last list or change: bookmarks leave it, as they bring nothing
         self._client = client
         self._handler = handler
         self._clock = clock
@@ -272,7 +273,7 @@ class Informer(Generic[T]):
                 self._remove(key)
         self._unread = unread
         self._list_took_s = self._clock.now() - start
-        self.resource_version = page.resource_version
+        self.resource_version = self.changed_version = page.resource_version
         log.info(
             "list complete",
             extra={
@@ -434,6 +435,8 @@ class Informer(Generic[T]):
                 self._apply(event)
             if version:
                 self.resource_version = version
+        if len(events) > 1 or events[0].type is not _BOOKMARK:
+            self.changed_version = self.resource_version
         if self._goal:
             self._advanced()
 

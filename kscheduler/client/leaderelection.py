@@ -7,9 +7,10 @@ deadline, it stops leading before any other replica may start. A kube-scheduler 
 other candidate.
 
 Beyond client-go, a candidate checks whether it may lead before it takes the Lease, and confirms that afterwards. If
-that fails, it releases the Lease for another replica. It also watches the Lease, so that a release wakes it at once,
-and it tries at the moment when the Lease expires instead of at its next poll. Polling continues in case the watch does
-not work.
+that fails, it releases the Lease for another replica. What a leader has seen of the cluster it leaves in the Lease that
+it releases, so that the next one need not ask the apiserver. A candidate also watches the Lease, so that a release
+wakes it at once, and it tries at the moment when the Lease expires instead of at its next poll. Polling continues in
+case the watch does not work.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from msgspec.structs import replace
 
 from kscheduler.api.objects import Lease, LeaseSpec, ObjectMeta
 from kscheduler.client.concurrency import cancel_and_wait, wait_event, within
+from kscheduler.client.handover import Seen, handover_of, with_handover
 from kscheduler.client.informer import is_older
 from kscheduler.client.kinds import LEASES
 from kscheduler.client.outages import MOST_CAUSES
@@ -80,6 +82,10 @@ async def _at_once() -> None:
     pass
 
 
+def _says_nothing() -> None:
+    return None
+
+
 class LeaderElector:
     """Takes part in leader election for one Lease. Run `run` as a task, and call `stop` to release the Lease."""
 
@@ -94,6 +100,7 @@ class LeaderElector:
         may_try: Callable[[], bool] = always,
         confirm: Callable[[], Coroutine[Any, Any, None]] = _at_once,
         has_ended: Callable[[str], Coroutine[Any, Any, bool]] | None = None,
+        seen: Callable[[], Seen | None] = _says_nothing,
     ) -> None:
         """Prepare to take part; `run` starts it. `on_started` is called when this replica begins to lead.
 
@@ -101,7 +108,8 @@ class LeaderElector:
 
         `may_try` returns whether to take another replica's Lease now. `confirm` is awaited while the Lease is held;
         leading begins when it returns, and does not if it raises APIError. `has_ended` returns True for the identity of
-        a process that has provably ended, whose Lease need not expire first; with None every Lease must expire.
+        a process that has provably ended, whose Lease need not expire first; with None every Lease must expire. `seen`
+        returns what is left for the next leader when this one releases the Lease.
         """
         self._client = client
         self._clock = clock
@@ -121,6 +129,8 @@ class LeaderElector:
         self._may_try = may_try
         self._confirm = confirm
         self._has_ended = has_ended
+        self._seen = seen
+        self.predecessor_saw: Seen | None = None  # as it left it when it released the Lease; None: it left nothing
         self.last_renew = clock.now()  # monotonic time of the last success, or of our start
 
     # --- what others ask ----------------------------------------------------------------------------------------
@@ -154,7 +164,7 @@ class LeaderElector:
                 await self._renew()
             finally:
                 self._leading = False
-            await self._release()
+            await self._release(self._seen())
         finally:
             self._leading = False
 
@@ -174,7 +184,7 @@ class LeaderElector:
                     if await self._confirmed():
                         return True
                     self._leading = False
-                    await self._release()
+                    await self._release(self.predecessor_saw)  # nobody has led since
                     self._wake.clear()  # our own release: let others go first
                 await wait_event(self._wake, self._pause_s())
         finally:
@@ -312,6 +322,7 @@ class LeaderElector:
         except NotFound:
             if not self._may_take():
                 return False
+            self.predecessor_saw = None
             created = await self._client.create_lease(self._new_lease())
             self._won(created, start)
             return True
@@ -328,6 +339,8 @@ class LeaderElector:
         if not self._is_holder() and not self._may_take():
             return False
         # 5. Write, on condition that it is still what was read.
+        if not self._is_holder():
+            self.predecessor_saw = handover_of(lease)
         updated = await self._client.update_lease(self._claim(lease))
         self._won(updated, start)
         return True
@@ -364,7 +377,7 @@ class LeaderElector:
             renew_time=now,
             lease_transitions=min((old.lease_transitions or 0) + (0 if renews else 1), MAX_INT32),
         )
-        return Lease(metadata=lease.metadata, spec=spec)
+        return with_handover(Lease(metadata=lease.metadata, spec=spec), None)
 
     def _new_lease(self) -> Lease:
         config, now = self._config, micro_time(self._clock.wall())
@@ -414,16 +427,19 @@ class LeaderElector:
 
     # --- release ------------------------------------------------------------------------------------------------
 
-    async def _release(self) -> None:
-        """Try once to release the Lease within a limited time, so that a candidate need not wait until it expires."""
+    async def _release(self, seen: Seen | None) -> None:
+        """Try once to release the Lease within a limited time, so that a candidate need not wait until it expires.
+
+        `seen` is left for the next leader.
+        """
         try:
-            await within(self._config.renew_deadline_s, self._release_now())
+            await within(self._config.renew_deadline_s, self._release_now(seen))
         except (TimeoutError, APIError) as error:
             log.warning("lease not released", extra={**self._fields(), "err": str(error) or "no answer in time"})
         else:
             log.info("lease released", extra=self._fields())
 
-    async def _release_now(self) -> None:
+    async def _release_now(self, seen: Seen | None) -> None:
         lease = await self._client.get_lease(self._config.namespace, self._config.name)
         self._observe(lease)
         if not self._is_holder():
@@ -436,7 +452,8 @@ class LeaderElector:
             acquire_time=now,
             renew_time=now,
         )
-        self._observe(await self._client.update_lease(Lease(metadata=lease.metadata, spec=spec)))
+        released = with_handover(Lease(metadata=lease.metadata, spec=spec), seen)
+        self._observe(await self._client.update_lease(released))
 
     # --- waking up ----------------------------------------------------------------------------------------------
 

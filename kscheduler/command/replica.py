@@ -29,8 +29,9 @@ from kscheduler.serving.health import Health, LeaderWatchdog
 log = logging.getLogger(__name__)
 
 EVENTS_DRAIN_S = 5.0  # when stopping, time limit for sending the queued Events
-# Wait after the last binding's answer, so that a standby sees that binding in its watch before it takes over.
+# The longest wait after the last binding's answer until our own watch shows it, as a standby's then does, too.
 SETTLE_S = 0.25
+SETTLE_PERIOD_S = 0.005
 # Each sample wakes an idle process. A percentile over minutes does not need more of them.
 LAG_PERIOD_S = 1.0
 RECONNECT_PERIOD_S = 0.02
@@ -85,7 +86,7 @@ class Replica:
     def elect_with(self, make: Callable[..., LeaderElector]) -> LeaderElector:
         """Use leader election: schedule and write only while elected.
 
-        `make` builds the elector; the callbacks `on_started`, `may_try` and `confirm` are passed to it by keyword.
+        `make` builds the elector; its callbacks are passed to it by keyword.
         """
         if self._delay_cache:  # lists made after the election are new enough
             elector = make(on_started=self._active.set)
@@ -93,7 +94,8 @@ class Replica:
             elector = make(
                 on_started=self._active.set,
                 may_try=lambda: self._scheduler.seems_current,
-                confirm=self._scheduler.confirm_room,
+                confirm=self._confirm,
+                seen=self._scheduler.seen,
             )
         self._elector = elector
         self._scheduler.permission.depend_on(elector)
@@ -209,6 +211,11 @@ class Replica:
             await asyncio.sleep(RECONNECT_PERIOD_S)
         await self._scheduler.schedule()
 
+    async def _confirm(self) -> None:
+        """Return once pods and nodes are as far as the last leader saw them, or, if it left nothing, up to date."""
+        assert self._elector is not None
+        await self._scheduler.confirm_room(self._elector.predecessor_saw)
+
     async def _confirm_broken(self) -> None:
         """Wait until pods and nodes are known to be up to date.
 
@@ -237,7 +244,7 @@ class Replica:
             await cancel_and_wait(ending, hurried)
 
     async def _end(self, schedule: asyncio.Future[Any], lead: asyncio.Future[Any]) -> None:
-        """Stop in order: stop deciding, wait for bindings, wait SETTLE_S, release the Lease, send the queued Events."""
+        """Stop in order: no decisions, wait for bindings and to see them, release the Lease, send the queued Events."""
         log.info("stopping", extra={"binds": len(self._scheduler.bindings)})
         was_scheduling = self._active.is_set() and self._scheduler.is_synced
         if was_scheduling:
@@ -251,11 +258,19 @@ class Replica:
             await cancel_and_wait(lead)
         elif self._elector is not None and not lead.done():
             if was_scheduling:
-                await asyncio.sleep(SETTLE_S)
+                await self._settle()
             await self._elector.stop()
             await asyncio.wait({lead})
         if was_scheduling:  # after the release, so that the next leader need not wait for Events
             await self._scheduler.recorder.drain(EVENTS_DRAIN_S)
+
+    async def _settle(self) -> None:
+        """Wait until the watch has shown the bindings that this replica has written, SETTLE_S at most."""
+        until = self._clock.now() + SETTLE_S
+        while self._clock.now() < until:
+            if not self._scheduler.has_unseen_bindings:
+                break
+            await asyncio.sleep(SETTLE_PERIOD_S)
 
     # --- signals ---
 

@@ -144,6 +144,20 @@ def test_a_page_that_fails_while_the_one_before_is_handled_ends_the_list() -> No
     assert heard.calls == ["add ns/a", "add ns/b", "delete ns/a"]
 
 
+def test_the_version_of_the_last_change_is_that_of_no_bookmark() -> None:
+    watches: list[list[Any]] = [[[bookmark(7)], [event(9)], [bookmark(11)], "hang"]]
+    informer, _ = play(ScriptedClient([Page([pod_at(1)], "5", "")], watches), 1)
+    assert (informer.resource_version, informer.changed_version) == ("11", "9")
+    informer, _ = play(ScriptedClient([Page([pod_at(1)], "5", "")], [[[bookmark(7)], "hang"]]), 1)
+    assert (informer.resource_version, informer.changed_version) == ("7", "5")
+
+
+def test_a_change_that_comes_with_a_bookmark_counts_with_the_bookmarks_version() -> None:
+    watches: list[list[Any]] = [[[event(9), bookmark(11)], "hang"]]
+    informer, _ = play(ScriptedClient([Page([pod_at(1)], "5", "")], watches), 1)
+    assert informer.changed_version == "11"
+
+
 def test_finished_pods_leave_an_informer_that_selects_the_others() -> None:
     async def scenario(world: World) -> None:
         world.pod("a")

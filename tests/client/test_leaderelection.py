@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from kscheduler.api.objects import Lease, LeaseSpec, ObjectMeta
+from kscheduler.client.handover import Seen, handover_of
 from kscheduler.client.kinds import LEASES
 from kscheduler.client.leaderelection import ElectionConfig, LeaderElector, LeadershipLost
 from kscheduler.client.times import micro_time
@@ -20,6 +21,7 @@ from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import ClusterClient
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
+from tests.support.waits import until
 
 KEY = "kube-system/kube-scheduler"
 
@@ -38,6 +40,7 @@ class Candidate(TypedDict, total=False):
 
     may_try: Callable[[], bool]
     confirm: Callable[[], Coroutine[Any, Any, None]]
+    seen: Callable[[], Seen | None]
 
 
 class Replica:
@@ -641,5 +644,66 @@ def test_the_lease_is_renewed_while_it_is_confirmed() -> None:
         await asyncio.sleep(10)
         assert len(world.leaders) == 1
         assert world.lease.spec.lease_transitions == 0
+
+    simulate(scenario)
+
+
+SEEN = Seen(pods="12", nodes="3")
+
+
+def test_what_a_leader_has_seen_is_left_for_the_next_one_and_for_no_later_one() -> None:
+    async def scenario(world: World) -> None:
+        a = world.start("a", {"seen": lambda: SEEN})
+        await asyncio.sleep(1)
+        b = world.start("b")
+        await asyncio.sleep(1)
+        await a.elector.stop()
+        await a.task
+        await asyncio.sleep(3)
+        assert b.elector.predecessor_saw == SEEN
+        assert world.lease.metadata.annotations is None
+        c = world.start("c")
+        await asyncio.sleep(1)
+        await b.kill()
+        await asyncio.sleep(20)
+        assert world.leaders == ["c"]
+        assert c.elector.predecessor_saw is None
+
+    simulate(scenario)
+
+
+def test_what_a_killed_leader_was_left_is_not_taken_for_what_it_has_seen() -> None:
+    async def scenario(world: World) -> None:
+        a = world.start("a", {"seen": lambda: SEEN})
+        await asyncio.sleep(1)
+        await a.elector.stop()
+        await a.task
+        b = world.start("b")
+        await asyncio.sleep(3)
+        assert b.elector.predecessor_saw == SEEN
+        await b.elector.stop()  # it leaves nothing of its own
+        await b.task
+        c = world.start("c")
+        await asyncio.sleep(3)
+        assert world.leaders == ["c"]
+        assert c.elector.predecessor_saw is None
+
+    simulate(scenario)
+
+
+def test_a_candidate_that_could_not_confirm_leaves_what_the_last_leader_left() -> None:
+    async def scenario(world: World) -> None:
+        a = world.start("a", {"seen": lambda: SEEN})
+        await asyncio.sleep(1)
+        await a.elector.stop()
+        await a.task
+
+        async def fails() -> None:
+            raise APIError("no quorum", status=500)
+
+        b = world.start("b", {"confirm": fails, "seen": lambda: Seen("1", "1")})
+        await until(lambda: b.elector.predecessor_saw is not None and not b.elector.leader_identity, 60)
+        await b.kill()
+        assert handover_of(world.lease) == SEEN
 
     simulate(scenario)

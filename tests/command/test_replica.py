@@ -14,6 +14,8 @@ import pytest
 from msgspec import structs
 
 from kscheduler.api.objects import ObjectMeta
+from kscheduler.client import informer
+from kscheduler.client.handover import handover_of
 from kscheduler.client.leaderelection import ElectionConfig, LeaderElector, LeadershipLost
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.command.replica import Replica, measure_lag
@@ -434,6 +436,69 @@ def test_a_standby_whose_watches_of_pods_are_frozen_does_not_lead_before_one_wor
         world.cluster.create_pod(make_pod("late").obj())
         await world.until(lambda: world.pending == 8, within_s=10)
         assert world.holder == "b"
+
+    run(scenario)
+
+
+def test_a_standby_that_has_seen_as_much_as_the_last_leader_leads_at_once_however_many_pods_there_are(
+    signals: Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(informer, "SHORT_LIST", 0)  # as if there were too many to be listed
+
+    async def scenario(world: World) -> None:
+        world.nodes(4)
+        world.pods(100)
+        leader = world.start("a")
+        await world.until(lambda: world.pending == 0)
+        world.start("b")
+        await asyncio.sleep(30)
+        world.pods(100, first=100)
+        await world.until(lambda: world.pending < 50)
+        stop(signals[0])
+        await leader.task
+        left = world.pending
+        assert left
+        assert await world.until(lambda: world.pending < left) < 0.1
+        assert world.holder == "b"
+
+    run(scenario, Latency(bind_s=0.2, jitter=0.3))
+
+
+def test_a_standby_that_has_seen_less_than_the_last_leader_does_not_lead_before_it_has(signals: Signals) -> None:
+    async def scenario(world: World) -> None:
+        world.pods(16)
+        leader = world.start("a")
+        await asyncio.sleep(1)
+        standby = world.start("b")
+        await asyncio.sleep(1)
+        standby.client.faults.add(FaultKind.SILENT, Verb.DELIVER, resource="pods", delay_s=3600.0)
+        standby.client.faults.add(FaultKind.SERVER_ERROR, Verb.LIST, resource="pods")
+        world.cluster.create_node(make_node("full").capacity(cpu="800m", memory="32Gi").obj())
+        await world.until(lambda: world.pending == 8)
+        stop(signals[0])
+        await leader.task
+        await asyncio.sleep(60)
+        assert not standby.scheduler.pods.store["default/p0"].spec.node_name
+        assert not standby.elector or not standby.elector.is_leader
+        standby.client.faults.clear()
+        await world.until(lambda: world.holder == "b", within_s=10)
+        assert world.pending == 8
+
+    run(scenario)
+
+
+def test_a_leader_that_has_not_seen_a_binding_of_its_own_leaves_nothing(signals: Signals) -> None:
+    async def scenario(world: World) -> None:
+        world.pods(1)
+        leader = world.start("a")
+        await asyncio.sleep(1)
+        leader.client.faults.add(FaultKind.SILENT, Verb.DELIVER, resource="pods", delay_s=3600.0)
+        world.nodes(1)
+        await world.until(lambda: world.pending == 0)
+        stop(signals[0])
+        await leader.task
+        assert world.holder == ""
+        assert handover_of(world.cluster.leases[LEASE]) is None
 
     run(scenario)
 
