@@ -347,4 +347,4 @@ def keep_alive(transport: asyncio.BaseTransport) -> None:
             if (option := getattr(socket, name, None)) is not None:
                 sock.setsockopt(socket.IPPROTO_TCP, option, seconds)
     except OSError as error:
-        log.debug("TCP keepalive could not be set", extra={"error": str(error)})
+        log.debug("TCP keepalive could not be set", extra={"err": str(error)})

@@ -286,7 +286,7 @@ def test_a_doubt_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
         await bench.bind()
 
     run_virtual(scenario())
-    assert len([record for record in caplog.records if "what became of a binding" in record.message]) == 1
+    assert len([record for record in caplog.records if "outcome of a binding" in record.message]) == 1
 
 
 FATES = st.sampled_from(
