@@ -123,9 +123,11 @@ class KnownRejections:
         return known.rejection
 
     def _keep(self, framework: Framework, pod: PodInfo, rejection: Rejection) -> None:
+        if self._reads_claims(pod, framework):
+            return
         self._classes.refresh()
         found = self._classes.find(pod)
-        if found is None or found.asks or self._classes.only_row >= 0 or self._reads_claims(pod, framework):
+        if found is None or found.asks or self._classes.only_row >= 0:
             return
         repeats = []
         for plugin in self._repeating[framework.profile]:

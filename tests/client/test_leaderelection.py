@@ -335,7 +335,7 @@ def test_a_lease_that_cannot_be_read_is_logged_once_for_each_cause_and_when_it_c
         ("WARNING", "lease could not be read or written"),
         ("INFO", "the lease is read and written again"),
     ]
-    errors = [line["error"] for line in lines if "error" in line]
+    errors = [line["err"] for line in lines if "err" in line]
     assert "503" in errors[0]
     assert "403" in errors[1]
     assert lines[-1]["failed"] > 1000
@@ -357,7 +357,7 @@ def test_a_candidate_that_comes_second_has_nothing_to_complain_about(caplog: pyt
     simulate(scenario)
     assert {record.getMessage() for record in caplog.records} == {
         "trying to become leader",
-        "leader is",
+        "new leader observed",
         "became leader",
     }
 
