@@ -51,7 +51,7 @@ def test_an_apiserver_that_is_down_is_logged_once_for_gangs_and_policy_objects_t
     complete = [record for record in caplog.records if record.getMessage() == "list complete"]
     *failed, end = [record for record in caplog.records if record.getMessage() != "list complete"]
     assert {record.getMessage() for record in failed} == {"list or watch failed"}
-    errors = [vars(record)["error"] for record in failed]
+    errors = [vars(record)["err"] for record in failed]
     assert len(errors) == len(set(errors)), "each cause once: the watches that broke, and what was refused after that"
     assert end.getMessage() == "list and watch work again"
     listed = {vars(record)["resource"] for record in complete}
