@@ -11,12 +11,14 @@ cdef class Placer:
     cdef readonly Py_ssize_t max_bytes
     cdef readonly Py_ssize_t held_bytes  # size of the caches of all classes
     cdef readonly Py_ssize_t rebuilds  # how often a class had to score every row
+    cdef readonly Py_ssize_t passes  # in how many passes over the rows they did so
     cdef int threads
     cdef int kept
     cdef uint64_t clock  # number of uses, to find the least recently used class
     cdef set held  # classes that have a cache
     cdef TableC table
     cdef double* parts  # [thread] buffer for a chunk
+    cdef unsigned char* filled  # [thread][resource] what the buffer holds
     cdef Py_ssize_t part_resources
     # The ring of changed rows as a chunk: the amounts of each changed row when it was copied, or later.
     cdef double* recent
@@ -35,17 +37,24 @@ cdef class Placer:
 
     cdef PodClass _check_class(self, object candidate)
     cdef int _catch_up(self, PodClass pod_class) except -1
-    cdef int make_ready(self, PodClass pod_class, int outcome) except -1
+    cdef int make_ready(self, list pods, Py_ssize_t at, int outcome) except -1
     cdef int _raise_bad_node_class(self, PodClass pod_class) except -1
     cdef int prepare(self, PodClass pod_class) except -1
+    cdef int prepare_ahead(self, list pods, Py_ssize_t at) except -1
+    cdef Py_ssize_t most_bytes(self, Py_ssize_t needed) noexcept
     cdef int make_room(self, Py_ssize_t needed) except -1
     cdef int look(self) except -1
     cdef bint must_ask(self, const ClassC* c) except? -1 nogil
     cdef int fetch_changed(self, ClassC* c) except? -2 nogil
     cdef amount_t room_of(self, const ClassC* c, row_t row) noexcept nogil
-    cdef int catch_up(self, ClassC* c) except? -2 nogil
+    cdef int catch_up(self, ClassC* c, ClassC** others, Py_ssize_t other_count) except? -2 nogil
+    cdef int note_changes(self, ClassC* c) except? -2 nogil
     cdef void follow_confinement(self, ClassC* c) noexcept nogil
-    cdef int rebuild(self, ClassC* c) except? -2 nogil
+    cdef Py_ssize_t gather(
+        self, ClassC* first, ClassC** others, Py_ssize_t other_count, ClassC** together
+    ) except? -2 nogil
+    cdef int rebuild(self, ClassC** classes, Py_ssize_t count) except? -2 nogil
+    cdef int settle(self, ClassC* c, bint has_alone) except? -2 nogil
     cdef int replay(self, ClassC* c) except? -2 nogil
     cdef int replay_amounts(self, ClassC* c) except? -2 nogil
     cdef int replay_all(self, ClassC* c) except? -2 nogil

@@ -35,6 +35,7 @@ from kscheduler._fast.filtering cimport lacking_of_row
 from kscheduler._fast.metric_rules cimport follow, needs_room
 from kscheduler._fast.row_ranking cimport (
     PartC,
+    TOGETHER,
     TableC,
     add_node_classes,
     apply_totals,
@@ -48,6 +49,7 @@ from kscheduler._fast.row_ranking cimport (
     put_in,
     renormalize,
     row_score,
+    share_of_rows,
     survey,
     take_out,
     with_row_score,
@@ -77,6 +79,7 @@ cdef enum:
     MOST_ROOM = 1_000_000  # pods on a row, as far as room is counted: no sum of all rows may pass 64 bits
     WORTH_A_THREAD = 16_384  # rows; they take 60 us, or 45 us with a worker that has to be woken; 12,000 gain nothing
     MAX_THREADS = 64
+    APART = 64  # bytes between what different threads write
 
 
 cdef inline void fetch_class(const ClassC* c) noexcept nogil:
@@ -128,6 +131,7 @@ cdef class Placer:
 
     def __dealloc__(self):
         free(self.parts)
+        free(self.filled)
         free(self.recent)
         free(self.recent_node_classes)
 
@@ -203,7 +207,7 @@ cdef class Placer:
                     rows[done], row = -1, rows[done]
                     self.columns.add_pod(row, (<PodClass>pods[done]).request)
                 else:
-                    self.make_ready(pods[done], outcome)
+                    self.make_ready(pods, done, outcome)
         finally:
             PyMem_Free(pointers)
         return done, used_bits
@@ -234,7 +238,7 @@ cdef class Placer:
             if outcome == TOO_MUCH:
                 self.columns.add_pod(row, pod_class.request)
             else:
-                self.make_ready(pod_class, outcome)
+                self.make_ready([pod_class], 0, outcome)
 
     def confine(self, inside):
         """Confine all placements to rows (nodes) whose byte in `inside` is 1, until the next call; None: to none.
@@ -297,19 +301,36 @@ cdef class Placer:
         pod_class.c.last_used = self.clock
         cdef int outcome
         with nogil:
-            outcome = self.catch_up(&pod_class.c)
+            outcome = self.catch_up(&pod_class.c, NULL, 0)
         if outcome == BAD_NODE_CLASS:
             self._raise_bad_node_class(pod_class)
         return 0
 
-    cdef int make_ready(self, PodClass pod_class, int outcome) except -1:
-        """Do what a class lacks, for want of which `run` has ended before a pod of it."""
+    cdef int make_ready(self, list pods, Py_ssize_t at, int outcome) except -1:
+        """Do what the class of pod number `at` lacks, for want of which `run` has ended before it."""
+        cdef PodClass pod_class = pods[at]
         if outcome == UNREADY:
             self.prepare(pod_class)
+            self.prepare_ahead(pods, at + 1)
         elif outcome == UNASKED:
             pod_class.ask()
         elif outcome == BAD_NODE_CLASS:
             self._raise_bad_node_class(pod_class)
+        return 0
+
+    cdef int prepare_ahead(self, list pods, Py_ssize_t at) except -1:
+        """Allocate memory for the next pods' classes, too, which then score all rows in one pass; drop none for that."""
+        cdef PodClass pod_class
+        cdef Py_ssize_t i, prepared = 1, needed
+        cdef ShapeC shape = shape_for(self.columns.capacity)
+        for i in range(at, min(<Py_ssize_t>len(pods), at + self.columns.rows // FAR)):
+            pod_class = pods[i]
+            needed = bytes_needed(&shape, pod_class.c.node_class_count)
+            if prepared == TOGETHER or self.held_bytes + needed > self.most_bytes(needed):
+                break
+            if pod_class.owner is None:
+                self.prepare(pod_class)
+                prepared += 1
         return 0
 
     cdef int _raise_bad_node_class(self, PodClass pod_class) except -1:
@@ -337,10 +358,13 @@ cdef class Placer:
         self.held_bytes += pod_class.c.bytes
         return 0
 
+    cdef Py_ssize_t most_bytes(self, Py_ssize_t needed) noexcept:
+        """Return how much memory all classes may take, where one takes as much as is `needed`."""
+        return max(self.max_bytes, needed, min(self.kept * needed, MOST_BYTES))
+
     cdef int make_room(self, Py_ssize_t needed) except -1:
         cdef PodClass oldest, held
-        cdef Py_ssize_t most = max(self.max_bytes, needed, min(self.kept * needed, MOST_BYTES))
-        while self.held and self.held_bytes + needed > most:
+        while self.held and self.held_bytes + needed > self.most_bytes(needed):
             oldest = None
             for held in self.held:
                 if oldest is None or held.c.last_used < oldest.c.last_used:
@@ -364,9 +388,11 @@ cdef class Placer:
         self.table.resources = columns.resource_count
         if self.part_resources < columns.resource_count:
             free(self.parts)
+            free(self.filled)
             self.part_resources = 0
             self.parts = <double*>malloc(self.threads * (1 + columns.resource_count * FIELDS) * CHUNK * sizeof(double))
-            if self.parts is NULL:
+            self.filled = <unsigned char*>malloc(self.threads * (columns.resource_count + APART))
+            if self.parts is NULL or self.filled is NULL:
                 raise MemoryError()
             self.part_resources = columns.resource_count
         cdef Py_ssize_t length = columns.ring_mask + 1
@@ -409,7 +435,7 @@ cdef class Placer:
                 return at
             self.clock = self.clock + 1
             c.last_used = self.clock
-            outcome[0] = self.catch_up(c)
+            outcome[0] = self.catch_up(c, classes + at + 1, count - at - 1)
             if outcome[0] != DONE:
                 return at
             best = find_best(c, &ties)
@@ -476,10 +502,27 @@ cdef class Placer:
             most = min(most, free // c.demand.entries[i].amount)
         return most
 
-    cdef int catch_up(self, ClassC* c) except? -2 nogil:
-        """Update a class's cached results to the current state of the rows."""
-        cdef Py_ssize_t behind = self.columns.changes - c.cursor, i
+    cdef int catch_up(self, ClassC* c, ClassC** others, Py_ssize_t other_count) except? -2 nogil:
+        """Update a class's cached results to the current state of the rows.
+
+        `others`: the classes of the pods that come next. Those that have to score all rows do so in the same pass.
+        """
+        cdef ClassC* together[TOGETHER]
         cdef int outcome = DONE
+        self.note_changes(c)
+        if not c.must_rebuild and c.cursor != self.columns.changes:
+            c.must_rebuild = self.replay(c) != DONE
+        if c.must_rebuild:
+            self.rebuild(together, self.gather(c, others, other_count, together))
+            outcome = BAD_NODE_CLASS if c.must_rebuild else DONE
+        if c.must_normalize and outcome == DONE:
+            renormalize(c, &self.table)
+        c.cursor = self.columns.changes
+        return outcome
+
+    cdef int note_changes(self, ClassC* c) except? -2 nogil:
+        """Note whether a class must score all rows, since results of all are gone or too many rows have changed."""
+        cdef Py_ssize_t behind = self.columns.changes - c.cursor, i
         cdef uint64_t version = 0
         if c.confinement != self.confinement:
             self.follow_confinement(c)
@@ -490,17 +533,9 @@ cdef class Placer:
         if version != c.answers_version:
             c.answers_version = version
             c.must_rebuild = True
-        if not c.must_rebuild and behind:
-            if behind > self.columns.ring_mask + 1 or (behind > CHUNK and behind > self.table.rows // FAR):
-                c.must_rebuild = True
-            else:
-                c.must_rebuild = self.replay(c) != DONE
-        if c.must_rebuild:
-            outcome = self.rebuild(c)
-        if c.must_normalize and outcome == DONE:
-            renormalize(c, &self.table)
-        c.cursor = self.columns.changes
-        return outcome
+        if behind > self.columns.ring_mask + 1 or (behind > CHUNK and behind > self.table.rows // FAR):
+            c.must_rebuild = True
+        return 0
 
     cdef void follow_confinement(self, ClassC* c) noexcept nogil:
         """Let a class know the present confinement, for which it must judge all rows."""
@@ -646,38 +681,87 @@ cdef class Placer:
             )
         return <int32_t>total
 
-    cdef int rebuild(self, ClassC* c) except? -2 nogil:
-        """Score every row for the class, in several threads if the table is large."""
+    cdef Py_ssize_t gather(
+        self, ClassC* first, ClassC** others, Py_ssize_t other_count, ClassC** together
+    ) except? -2 nogil:
+        """List the classes that score all rows now, the first one and some of the others. Returns how many they are.
+
+        Until its turn comes a class must read a change for each pod before it, so the number of pods is limited: there
+        must be less to read than all rows. Classes about which plugins are asked wait, since they are asked at its turn.
+        """
+        cdef Py_ssize_t count = 1, i, at
+        cdef ClassC* c
+        cdef bint is_new
+        together[0] = first
+        for i in range(min(other_count, <Py_ssize_t>(self.table.rows // FAR))):
+            c = others[i]
+            if c.shape.rows < self.table.rows or c.totals is NULL or c.asked_count or c.ruled_count:
+                continue
+            self.note_changes(c)
+            is_new = c.must_rebuild
+            for at in range(count):
+                is_new = is_new and together[at] is not c
+            if is_new:
+                together[count] = c
+                count += 1
+                if count == TOGETHER:
+                    break
+        return count
+
+    cdef int rebuild(self, ClassC** classes, Py_ssize_t count) except? -2 nogil:
+        """Score every row for each class in one pass, by several threads if that is much.
+
+        A class still must do so afterwards if a row's node class has no verdict.
+        """
         cdef PartC parts[MAX_THREADS]
         cdef bint begun[MAX_THREADS]
-        cdef Py_ssize_t part, count = min(<Py_ssize_t>self.threads, 1 + self.table.rows // WORTH_A_THREAD)
-        cdef row_t row, next = 0
-        cdef bint has_alone = False
-        self.rebuilds = self.rebuilds + 1
-        assume_all_feasible(c)
-        memset(c.feasible_in, 0, c.node_class_count * sizeof(Py_ssize_t))
-        c.feasible = 0
+        cdef Py_ssize_t work = self.table.rows * count, part, i
+        cdef Py_ssize_t parts_count = min(<Py_ssize_t>self.threads, 1 + work // WORTH_A_THREAD)
+        cdef row_t next = 0
+        cdef ClassC* c
+        cdef bint has_alone
+        self.rebuilds = self.rebuilds + count
+        self.passes = self.passes + 1
+        for i in range(count):
+            c = classes[i]
+            assume_all_feasible(c)
+            memset(c.feasible_in, 0, c.node_class_count * sizeof(Py_ssize_t))
         # 1. The others begin, 2. this thread takes part, too. Rows that others come too late for are its own.
-        for part in range(count):
-            parts[part].c = c
+        for part in range(parts_count):
+            parts[part].classes = classes
+            parts[part].count = count
             parts[part].table = &self.table
             parts[part].next = &next
+            parts[part].share = share_of_rows(count)
             parts[part].numbers = self.parts + part * (1 + self.part_resources * FIELDS) * CHUNK
-            parts[part].feasible_in = c.feasible_in
+            parts[part].filled = self.filled + part * (self.part_resources + APART)
+            for i in range(count):
+                parts[part].found[i].feasible_in = classes[i].feasible_in
             begun[part] = part > 0 and begin_part(part - 1, &parts[part])
         look_at_part(&parts[0])
         # 3. Put the parts together.
-        c.must_rebuild = False
-        for part in range(count):
-            if part > 0 and not (begun[part] and end_part(part - 1, &parts[part])):
-                continue
-            c.feasible = c.feasible + parts[part].feasible
-            has_alone = has_alone or parts[part].has_alone
-            c.must_rebuild = c.must_rebuild or parts[part].is_bad
-        if c.must_rebuild:
-            return BAD_NODE_CLASS
+        for part in range(1, parts_count):
+            begun[part] = begun[part] and end_part(part - 1, &parts[part])
+        begun[0] = True
+        for i in range(count):
+            c = classes[i]
+            c.feasible = 0
+            c.must_rebuild = has_alone = False
+            for part in range(parts_count):
+                if begun[part]:
+                    c.feasible = c.feasible + parts[part].found[i].feasible
+                    has_alone = has_alone or parts[part].found[i].has_alone
+                    c.must_rebuild = c.must_rebuild or parts[part].found[i].is_bad
+            if not c.must_rebuild:
+                self.settle(c, has_alone)
+        return DONE
+
+    cdef int settle(self, ClassC* c, bint has_alone) except? -2 nogil:
+        """Do for a class what is left after a pass over all rows."""
+        cdef row_t row
         clear_rest(c, self.table.rows)
         c.must_normalize = c.is_uneven
+        c.cursor = self.columns.changes
         if has_alone:
             for row in range(self.table.rows):
                 if c.totals[row] == ALONE:

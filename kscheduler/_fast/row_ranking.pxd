@@ -6,6 +6,9 @@ from kscheduler._fast.answers cimport AnswersC
 from kscheduler._fast.classes cimport BLOCK, GROUP, ClassC
 from kscheduler._fast.typedefs cimport amount_t, node_class_t, row_t, score_t
 
+cdef enum:
+    TOGETHER = 16  # classes whose rows are scored in one pass: then a row's amounts are read for a sixteenth of them
+
 
 cdef struct TableC:
     # Addresses of the columns, valid while no row is added.
@@ -22,19 +25,29 @@ cdef struct TableC:
     Py_ssize_t resources
 
 
-cdef struct PartC:
-    # What one thread needs to score rows of a class, a share at a time until none is left, and its results.
-    ClassC* c
-    const TableC* table
-    row_t* next  # the first row that no thread has taken yet
-    double* numbers  # buffer for a chunk
+cdef struct FoundC:
+    # What one thread has found for one class.
     Py_ssize_t* feasible_in
     Py_ssize_t feasible
     bint has_alone  # some row needs the integer formulas
     bint is_bad  # some row's node class has no verdict
+
+
+cdef struct PartC:
+    # What one thread needs to score rows of some classes, a share at a time until none is left, and its results.
+    ClassC** classes
+    Py_ssize_t count
+    const TableC* table
+    row_t* next  # the first row that no thread has taken yet
+    row_t share  # rows to take at once, whole chunks
+    double* numbers  # buffer for a chunk
+    unsigned char* filled  # [resource] whether its numbers are those of the present chunk
+    Py_ssize_t* counts  # memory that `feasible_in` of a thread of its own points into
+    FoundC found[TOGETHER]
     char apart[64]  # keeps what different threads write in different cache lines
 
 
+cdef row_t share_of_rows(Py_ssize_t classes) noexcept nogil
 cdef bint begin_part(Py_ssize_t worker, PartC* part) noexcept nogil
 cdef bint end_part(Py_ssize_t worker, PartC* part) noexcept nogil
 cdef void look_at_part(void* part) noexcept nogil

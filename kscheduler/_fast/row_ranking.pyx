@@ -33,29 +33,54 @@ cdef enum:
     SHARE = 2_048  # rows, whole chunks, some 8 us; a thread that begins late or is held up leaves the rest to others
     NEAR = 32_768  # rows whose totals, of many classes, are in the L2 cache; those of more have to be fetched in time
 
+# Of a resource's numbers for the present chunk.
+cdef enum:
+    UNREAD
+    FILLED
+    TOO_LARGE  # an amount is too large for doubles
+
 # --- all rows ---
+
+
+cdef row_t share_of_rows(Py_ssize_t classes) noexcept nogil:
+    """Return how many rows a thread takes at once: whole chunks, and fewer of them where more is done for each."""
+    return max(SHARE // classes, <Py_ssize_t>CHUNK) // CHUNK * CHUNK
 
 
 cdef bint begin_part(Py_ssize_t worker, PartC* part) noexcept nogil:
     """Start another thread on the rows, with counts of its own. Returns False if no thread is free."""
-    cdef Py_ssize_t* shared = part.feasible_in
-    # With a cache line to spare: the tallies are written at every row.
-    part.feasible_in = <Py_ssize_t*>calloc(part.c.node_class_count + 2 * LINE, sizeof(Py_ssize_t))
-    if part.feasible_in is not NULL and hand_over(worker, look_at_part, part):
+    cdef Py_ssize_t i, needed = 0
+    cdef Py_ssize_t* shared[TOGETHER]
+    # With a cache line to spare after each class's: they are written at every row.
+    for i in range(part.count):
+        needed += part.classes[i].node_class_count + 2 * LINE
+    part.counts = <Py_ssize_t*>calloc(needed, sizeof(Py_ssize_t))
+    if part.counts is NULL:
+        return False
+    needed = 0
+    for i in range(part.count):
+        shared[i] = part.found[i].feasible_in
+        part.found[i].feasible_in = part.counts + needed
+        needed += part.classes[i].node_class_count + 2 * LINE
+    if hand_over(worker, look_at_part, part):
         return True
-    free(part.feasible_in)
-    part.feasible_in = shared
+    free(part.counts)
+    for i in range(part.count):
+        part.found[i].feasible_in = shared[i]
     return False
 
 
 cdef bint end_part(Py_ssize_t worker, PartC* part) noexcept nogil:
-    """Wait for another thread, and add its counts to those of the class. Returns False if it had not started."""
-    cdef Py_ssize_t node_class
+    """Wait for another thread, and add its counts to those of the classes. Returns False if it had not started."""
+    cdef Py_ssize_t i, node_class
+    cdef ClassC* c
     cdef bint is_done = take_back(worker)
     if is_done:
-        for node_class in range(part.c.node_class_count):
-            part.c.feasible_in[node_class] = part.c.feasible_in[node_class] + part.feasible_in[node_class]
-    free(part.feasible_in)
+        for i in range(part.count):
+            c = part.classes[i]
+            for node_class in range(c.node_class_count):
+                c.feasible_in[node_class] = c.feasible_in[node_class] + part.found[i].feasible_in[node_class]
+    free(part.counts)
     return is_done
 
 
@@ -63,15 +88,17 @@ cdef void look_at_part(void* argument) noexcept nogil:
     """Score shares of rows until none is left. Each thread that runs this writes only its own rows and counts."""
     cdef PartC* part = <PartC*>argument
     cdef row_t start, end, rows = part.table.rows
-    part.feasible = 0
-    part.has_alone = part.is_bad = False
-    start = take_rows(part.next, SHARE, RELAXED)
+    cdef Py_ssize_t i
+    for i in range(part.count):
+        part.found[i].feasible = 0
+        part.found[i].has_alone = part.found[i].is_bad = False
+    start = take_rows(part.next, part.share, RELAXED)
     while start < rows:
-        end = min(start + SHARE, rows)
+        end = min(start + part.share, rows)
         while start < end:
             _look_at_chunk(part, start, min(<row_t>CHUNK, end - start))
             start += CHUNK
-        start = take_rows(part.next, SHARE, RELAXED)
+        start = take_rows(part.next, part.share, RELAXED)
 
 
 cdef int clear_rest(ClassC* c, row_t rows) noexcept nogil:
@@ -95,14 +122,25 @@ cdef int _mark_all(ClassC* c) noexcept nogil:
 
 
 cdef int _look_at_chunk(PartC* part, row_t start, Py_ssize_t count) noexcept nogil:
-    cdef ClassC* c = part.c
+    """Score these rows for each class. Their amounts are converted once, when the first class needs them."""
+    cdef Py_ssize_t i
+    cdef bint has_room = fill_room(part.numbers, part.table.pods_allowed + start, part.table.pods + start, count)
+    memset(part.filled, UNREAD, part.table.resources)
+    for i in range(part.count):
+        _look_for_class(part, part.classes[i], &part.found[i], start, count, has_room)
+    return 0
+
+
+cdef int _look_for_class(
+    PartC* part, ClassC* c, FoundC* found, row_t start, Py_ssize_t count, bint has_room
+) noexcept nogil:
     cdef const TableC* table = part.table
     cdef int32_t* totals = c.totals + start
     cdef const node_class_t* node_classes = table.node_classes + start
     cdef int32_t wrong = 0, alone = 0, feasible = 0
     cdef ChunkC chunk
     cdef Py_ssize_t i
-    if c.demand.is_small and _fill(part, start, count):
+    if c.demand.is_small and has_room and _fill(part, c, start, count):
         chunk.numbers = part.numbers
         chunk.stride = CHUNK
         score_chunk(&c.demand, &chunk, count, totals)
@@ -112,45 +150,44 @@ cdef int _look_at_chunk(PartC* part, row_t start, Py_ssize_t count) noexcept nog
     memset(totals + count, -1, (CHUNK - count) * sizeof(int32_t))
     _check_node_classes(node_classes, table.alive + start, <int32_t>c.node_class_count, count, &wrong)
     if wrong:
-        part.is_bad = True
+        found.is_bad = True
         return 0
     _add_node_classes(totals, node_classes, c.by_node_class, count)
     for i in range(start, own_scores_end(c, start + count)):
         if c.totals[i] >= 0:
             c.totals[i] = with_row_score(c, i, c.totals[i])
     _tally(totals, count, &feasible, &alone)
-    part.feasible = part.feasible + feasible
-    part.has_alone = part.has_alone or alone
+    found.feasible = found.feasible + feasible
+    found.has_alone = found.has_alone or alone
     if c.is_uneven:
         for i in range(count):
             if totals[i] >= 0:
-                part.feasible_in[node_classes[i]] = part.feasible_in[node_classes[i]] + 1
+                found.feasible_in[node_classes[i]] = found.feasible_in[node_classes[i]] + 1
     for i in range(start // BLOCK, (start + CHUNK) // BLOCK):
         survey(c, i)
     return 0
 
 
-cdef bint _fill(PartC* part, row_t start, Py_ssize_t count) noexcept nogil:
-    """Write the amounts of these rows as a chunk of doubles. Returns False if an amount is too large for that."""
+cdef bint _fill(PartC* part, const ClassC* c, row_t start, Py_ssize_t count) noexcept nogil:
+    """Write the amounts that a class reads as doubles, if not done yet. Returns False if one is too large for that."""
     cdef const TableC* table = part.table
-    cdef ClassC* c = part.c
     cdef Py_ssize_t i, resource
     cdef const amount_t* used
     cdef const amount_t* scored
-    if not fill_room(part.numbers, table.pods_allowed + start, table.pods + start, count):
-        return False
     for i in range(c.resource_count):
         resource = c.resources[i]
-        used = table.used + resource * table.stride + start
-        scored = used
-        if resource == CPU:
-            scored = table.used_cpu + start
-        elif resource == MEMORY:
-            scored = table.used_memory + start
-        if not fill_resource(
-            part.numbers + (1 + resource * FIELDS) * CHUNK, CHUNK,
-            table.allocated + resource * table.stride + start, used, scored, count,
-        ):
+        if part.filled[resource] == UNREAD:
+            used = table.used + resource * table.stride + start
+            scored = used
+            if resource == CPU:
+                scored = table.used_cpu + start
+            elif resource == MEMORY:
+                scored = table.used_memory + start
+            part.filled[resource] = FILLED if fill_resource(
+                part.numbers + (1 + resource * FIELDS) * CHUNK, CHUNK,
+                table.allocated + resource * table.stride + start, used, scored, count,
+            ) else TOO_LARGE
+        if part.filled[resource] == TOO_LARGE:
             return False
     return True
 

@@ -29,6 +29,7 @@ _pod_info_of: Callable[[QueuedPodInfo], PodInfo] = attrgetter("pod_info")
 
 MOST_PODS = 256  # in one batch: some milliseconds of work
 LONG_S = 0.004  # batches that take longer become smaller
+TOGETHER = 16  # pods of new classes, for which a kernel scores all nodes in one pass; more of them gain little
 
 
 class ScheduleBatch:
@@ -62,6 +63,7 @@ class ScheduleBatch:
         self._ask: Callable[[], Awaitable[None]] | None = None  # what the next pod's plugins want to know first
         self.is_waiting = False  # answers of plugins must be awaited before anything else is decided
         self._size = 1  # of the next batch: larger while the lane decides all of it
+        self._passes = 0  # of the lane over all nodes, when the last long batch ended
 
     def run(self, now: float, most: int) -> int:
         """Decide up to `most` pods, and return how many were decided; 0 if none can be decided now."""
@@ -122,8 +124,19 @@ class ScheduleBatch:
         if done < asked:
             return max(done, 1)
         if seconds > LONG_S:
-            return max(int(asked * LONG_S / seconds), 1)
+            return max(int(asked * LONG_S / seconds), self._fewest(asked))
         return min(2 * self._size, MOST_PODS) if seconds < LONG_S / 2 else self._size
+
+    def _fewest(self, asked: int) -> int:
+        """Return the least size of the next batch, after one of this many pods that took long.
+
+        In a large cluster it took long where pod classes had to score all nodes. With more pods at once, several
+        classes do so in one pass over the nodes, which takes half as long for each.
+        """
+        passes = self._lane.passes if self._lane is not None else 0
+        has_passed = passes != self._passes
+        self._passes = passes
+        return min(2 * asked, TOGETHER) if has_passed else 1
 
     def _run_alone(self, now: float) -> int:
         """Decide one pod plugin by plugin, which can be explained in full. Returns 0 without a pod, else 1."""

@@ -100,6 +100,11 @@ class CompiledLane:
         self._limiting = self._find_limiting()
         self.is_broken = False  # it has met a fault: nobody is placed by it any more
 
+    @property
+    def passes(self) -> int:
+        """The number of passes over all nodes, in each of which one or more pod classes scored them."""
+        return self._placer.passes
+
     def sign(self, pod: PodInfo) -> None:
         """Compute the pod's signature, i.e. all that plugins read in it, now, so that `place` need not.
 

@@ -35,7 +35,12 @@ class TamedLane(CompiledLane):
         self.most = MOST_PODS
         self.asked: list[list[str]] = []  # names of the pods of each call
         self.fault: Exception | None = None
+        self.seen = 0
         self.take_time: Callable[[int], None] = lambda pods: None
+
+    @property
+    def passes(self) -> int:
+        return self.seen
 
     def place(self, pods: Sequence[PodInfo]) -> Placements:
         self.asked.append([pod.pod.metadata.name for pod in pods])
@@ -144,6 +149,25 @@ def test_batches_that_take_long_become_smaller() -> None:
     bench.enqueue(*(easy(f"q{number}") for number in range(20)))
     bench.run_all()
     assert [len(names) for names in bench.lane.asked[1:]] == [4, 4, 4, 4, 4]
+
+
+def test_batches_grow_to_some_pods_while_what_takes_long_is_to_score_all_nodes() -> None:
+    """Then classes that are new can do that together."""
+    bench = BatchBench()
+
+    def score_all_nodes(pods: int) -> None:
+        bench.lane.seen += 1
+        bench.spent.advance(0.02 * pods)
+
+    bench.lane.take_time = score_all_nodes
+    bench.enqueue(*(easy(f"p{number}") for number in range(63)))
+    bench.run_all()
+    assert [len(names) for names in bench.lane.asked] == [1, 2, 4, 8, 16, 16, 16]
+    bench.lane.take_time = lambda pods: bench.spent.advance(0.02 * pods)
+    bench.lane.asked.clear()
+    bench.enqueue(*(easy(f"q{number}") for number in range(18)))
+    bench.run_all()
+    assert [len(names) for names in bench.lane.asked] == [16, 1, 1]
 
 
 def test_a_batch_is_no_larger_than_there_is_room_for_bindings() -> None:

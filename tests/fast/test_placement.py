@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from array import array
+from random import Random
 from types import ModuleType
 from typing import Any
 
@@ -234,6 +235,51 @@ def test_classes_forget_when_memory_is_short_and_learn_again() -> None:
     several = [new_class(fast, columns, cpu=cpu) for cpu in (100, 200, 300)]
     place_many(keeping, several)
     assert keeping.held_bytes == 2 * one
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_new_classes_that_score_all_rows_in_one_pass_place_as_each_by_itself(fast: ModuleType, threads: int) -> None:
+    """Some read resources that others do not, some amounts are too large for doubles, some rows have own scores."""
+
+    def table() -> Any:
+        rng = Random(5)
+        kinds = [(rng.choice((4000, 16_000)), 8 * GI, rng.choice((0, 9, 1 << 50))) for _ in range(2_000)]
+        return make_columns(fast, [NodeSpec(kind, node_class=at % 3) for at, kind in enumerate(kinds)])
+
+    def classes(columns: Any) -> list[Any]:
+        made = []
+        for number in range(40):
+            request = fast.PodRequest(((0, 100 + number), (2, 1)) if number % 4 == 3 else ((0, 100 + number),), 100, GI)
+            pods = fast.PodClass(columns, request, b"\0\0\1" if number % 3 == 1 else b"\0\0\0")
+            pods.score_least_allocated([(0, 1), (1, 1)], 1)
+            pods.score_balanced([0, 1, 2] if number % 5 == 4 else [0, 1], 1)
+            if number % 7 == 6:
+                pods.score_node_classes(array("q", [5, 3, 9]), False, 2)
+                pods.score_rows(bytes(range(100)), 3)
+            made.append(pods)
+        return made
+
+    together, alone = table(), table()
+    placer, lonely = fast.Placer(together, PLENTY, threads), fast.Placer(alone, PLENTY)
+    order = [*range(40), *range(39, -1, -1)]
+    these, those = classes(together), classes(alone)
+    expected = [lonely.place_one(those[number], number) for number in order]
+    rows, feasible, _ = place_many(placer, [these[number] for number in order], order)
+    assert list(zip(rows, feasible, strict=True)) == expected
+    if placer.passes:  # the reference has none
+        assert (placer.rebuilds, placer.passes) == (40, 3)
+
+
+def test_a_class_without_a_verdict_for_a_row_fails_at_its_own_turn(fast: ModuleType) -> None:
+    columns = make_columns(fast, [NodeSpec(), NodeSpec(node_class=1), *[NodeSpec()] * 30])
+    placer, pods = fast.Placer(columns, PLENTY), new_class(fast, columns, verdicts=b"\0\0")
+    lacking = new_class(fast, columns, cpu=200)
+    rows, feasible = array("i", [7, 7, 7]), array("i", [7, 7, 7])
+    with pytest.raises(IndexError, match=r"^row 1 has node class 1, there are values for 1$"):
+        placer.place_many([pods, lacking, pods], None, rows, feasible)
+    assert list(rows) == [0, -1, -1]
+    columns.set_node_class(1, 0)
+    assert place_many(placer, [lacking, pods])[0] == [1, 2]
 
 
 def test_many_changes_at_once_are_read_like_one(fast: ModuleType) -> None:

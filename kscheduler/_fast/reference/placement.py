@@ -57,6 +57,11 @@ class Placer:
         """The number of times that a class had to judge every row (node); not counted here, where all pods do."""
         return 0
 
+    @property
+    def passes(self) -> int:
+        """The number of passes over all rows (nodes) in which several classes judged them; none here."""
+        return 0
+
     def count_feasible(self, pod_class: PodClass) -> int:
         """Return the number of rows (nodes) on which a pod of the class fits."""
         return self._judge(pod_class)[0].feasible_count()
