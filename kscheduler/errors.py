@@ -31,6 +31,10 @@ class PluginError(KSchedulerError):
     """A plugin raised an exception, or returned something that its extension point does not allow."""
 
 
+class StoppedItself(KSchedulerError):
+    """A coroutine ended as if it had been cancelled, though nobody did that."""
+
+
 class APIError(KSchedulerError):
     """The apiserver answered with an error, or did not answer (status 0)."""
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, TypeVar
 
+from kscheduler.errors import StoppedItself
+
 T = TypeVar("T")
 
 
@@ -92,8 +94,9 @@ async def within(
 ) -> T:
     """Return the coroutine's result. Cancels it and raises TimeoutError after `timeout_s` seconds.
 
-    Before Python 3.12, asyncio.wait_for loses a cancellation that arrives together with the result. Here the result is
-    dropped in that case and passed to `give_up`, which can close it.
+    Raises StoppedItself if the coroutine raises a CancelledError though nobody cancelled it: let through, it would end
+    the task of the caller. Before Python 3.12, asyncio.wait_for loses a cancellation that arrives together with the
+    result. Here the result is dropped in that case and passed to `give_up`, which can close it.
     """
     task = asyncio.ensure_future(coroutine)
     try:
@@ -104,6 +107,8 @@ async def within(
     if not task.done():
         await abandon(give_up, task)
         raise TimeoutError
+    if task.cancelled():
+        raise StoppedItself("it was cancelled, by itself")
     return task.result()
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from kscheduler._fast import MAX_RAW, Verdicts
 from kscheduler.counted import counted
-from kscheduler.errors import APIError, KSchedulerError, PluginError
+from kscheduler.errors import APIError, KSchedulerError, PluginError, StoppedItself
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.faults import AnswersToCome, CycleFault
 from kscheduler.framework.interface import Handle, Plugin, PostFilterResult, PreFilterResult
@@ -47,7 +47,7 @@ class TookTooLong(PluginError):
 
 
 class Exited(PluginError):
-    """Raised when a plugin tried to end the process."""
+    """Raised when a plugin tried to end the process, or ended its task."""
 
 
 # --- what an answer must be -----------------------------------------------------------------------------------------
@@ -120,6 +120,12 @@ def _sort_key(answer: Any) -> Any:
     return answer
 
 
+def _coroutine(answer: Any) -> Any:
+    if not inspect.iscoroutine(answer):
+        raise WrongAnswer(f"expected a coroutine (async def), got {_shown(answer)}")
+    return answer
+
+
 def _explanation(answer: Any) -> Any:
     if answer is None:
         raise WrongAnswer("expected the Status behind a rejection, got None")
@@ -175,7 +181,7 @@ class Fence:
         self._timeout_s = _timeout(plugin)
         self._cycle: object = None  # the CycleState in which the time below was spent
         self._spent_s = 0.0
-        self._reported: set[tuple[type[Exception], str, int]] = set()  # (kind, file, line) of exceptions in the log
+        self._reported: set[tuple[type[BaseException], str, int]] = set()  # (kind, file, line) of exceptions in the log
         for method in dir(plugin):
             call = None if method.startswith("_") else getattr(plugin, method, None)
             if callable(call) and not isinstance(call, type):
@@ -203,11 +209,13 @@ class Fence:
             started = stopwatch()
             try:
                 answer = call(*arguments)
-            except SystemExit as error:
-                raise Exited(f"called exit({error.code})") from error
             except Exception as error:
                 self._report(method, error)
                 raise
+            except KeyboardInterrupt:  # the user's
+                raise
+            except BaseException as error:
+                raise self._contained(method, error) from error
             finally:
                 self._count(method, arguments, stopwatch() - started)
             return check(answer)
@@ -228,7 +236,17 @@ class Fence:
                 extra={"plugin": self.name, "method": method, "pod": pod, "seconds": round(self._spent_s, 3)},
             )
 
-    def _report(self, method: str, error: Exception) -> None:
+    def _contained(self, method: str, error: BaseException) -> Exited:
+        """Return what ends the pod's cycle alone, in place of an exception that is no `Exception`.
+
+        Uncaught, SystemExit and a panic of a library in Rust end the process; a CancelledError ends the task.
+        """
+        if isinstance(error, SystemExit):
+            return Exited(f"called exit({error.code})")
+        self._report(method, error)
+        return Exited(f"raised {type(error).__name__}{f': {error}' if str(error) else ''}")
+
+    def _report(self, method: str, error: BaseException) -> None:
         """Log an exception of the plugin's own with its stack, once for each line that raises it.
 
         The pod's status has its text alone, which does not tell the plugin's author where to look.
@@ -244,10 +262,10 @@ class Fence:
             log.error("plugin raised an exception", exc_info=error, extra={"plugin": self.name, "method": method})
 
     def _limited(self, method: str, call: Call, check: Check) -> Call:
+        begin = self._watched(method, call, _coroutine)
+
         async def limited(*arguments: Any) -> Any:
-            work = call(*arguments)
-            if not inspect.iscoroutine(work):
-                raise WrongAnswer(f"expected a coroutine (async def), got {_shown(work)}")
+            work = begin(*arguments)
 
             async def outcome() -> tuple[Any, Exception | None]:
                 # The plugin's own exceptions are returned as values, so that any raised exception is the time limit.
@@ -257,10 +275,12 @@ class Fence:
                     self._report(method, error)
                     return None, error
                 except SystemExit as error:
-                    return None, Exited(f"called exit({error.code})")
+                    return None, self._contained(method, error)
 
             try:
                 answer, fault = await self._handle.within(self._timeout_s, outcome())
+            except StoppedItself as error:
+                raise Exited("raised CancelledError, though nobody cancelled it") from error
             except Exception as error:
                 raise TookTooLong(f"no answer within {self._timeout_s:g} s") from error
             if isinstance(fault, APIError):  # as from DefaultBinder: the type of the error decides on a retry

@@ -10,7 +10,7 @@ before the scheduler starts, and the error names the field of the profile.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -209,6 +209,9 @@ def _checked(kind: type[Any], where: str) -> type[PluginArgs] | None:
     for method, needed in _NEEDS.items():
         if hasattr(kind, method) and not hasattr(kind, needed):
             raise ConfigError(f'{where}: the plugin has "{method}", which needs "{needed}" beside it')
+    for method in EXTENSION_POINTS.values():
+        if not callable(getattr(kind, method, extension_points)):
+            raise ConfigError(f"{where}: {method}: expected a method, got {describe_attribute(getattr(kind, method))}")
     if not extension_points(kind):
         methods = ", ".join(EXTENSION_POINTS.values())
         raise ConfigError(f"{where}: expected a method of at least one extension point ({methods}), found none")
@@ -274,14 +277,24 @@ def make_plugin(loaded: Loaded, profile: Profile, handle: Handle) -> Plugin:
     where = f'profile "{profile.scheduler_name}"'
     args = decode_args(loaded, profile, where)
     where = f'{where}: initializing plugin "{loaded.configured}"'
+    events: Any = ()
     try:
         plugin = loaded.kind(args, handle)
-        events = plugin.events_to_register() if hasattr(plugin, "events_to_register") else ()
-        is_sound = all(isinstance(event, (ClusterEvent, Registration)) for event in events)
         fence = Fence(plugin, handle)
+        if hasattr(plugin, "events_to_register"):
+            where = f"{where}: events_to_register"
+            events = plugin.events_to_register()
     except (Exception, SystemExit) as error:
         text = hide_parts(hide_urls(str(error)), secret_texts(_document(loaded.configured, profile)[1]))
         raise ConfigError(f"{where}: {type(error).__name__}: {text}") from error
-    if not is_sound:
-        raise ConfigError(f"{where}: events_to_register: expected ClusterEvents, got {str(list(events))[:80]}")
+    _check_events(events, where)
     return fence
+
+
+def _check_events(events: Any, where: str) -> None:
+    """Raise ConfigError unless these are what a plugin may register."""
+    if not isinstance(events, Iterable):
+        raise ConfigError(f"{where}: expected ClusterEvents, got {describe_attribute(events)}")
+    listed = list(events)
+    if not all(isinstance(event, (ClusterEvent, Registration)) for event in listed):
+        raise ConfigError(f"{where}: expected ClusterEvents, got {str(listed)[:80]}")

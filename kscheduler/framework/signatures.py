@@ -242,6 +242,9 @@ def _fragment(plugin: SigningPlugin, pod: PodInfo) -> Hashable | None:
         fragment = plugin.sign_pod(pod)
         hash(fragment)
     except Exception as error:
-        log.error("plugin could not sign a pod", extra={"pod": pod.key, "plugin": plugin.name, "err": repr(error)})
+        log.error(
+            "plugin could not sign a pod",
+            extra={"pod": pod.key, "plugin": plugin.name, "err": f"{type(error).__name__}: {error}"},
+        )
         return None
     return fragment

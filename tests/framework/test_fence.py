@@ -134,6 +134,32 @@ def test_an_attempt_to_exit_is_an_exception_like_others() -> None:
         fence(filter=leave).filter(CycleState(), POD, "n")
 
 
+class Panic(BaseException):
+    """As PyO3 raises for a panic in Rust."""
+
+
+@pytest.mark.parametrize(
+    ("raised", "said"), [(asyncio.CancelledError(), "raised CancelledError"), (Panic("no"), "raised Panic: no")]
+)
+def test_what_would_end_a_task_or_the_process_is_an_exception_like_others(
+    raised: BaseException, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(self: object, state: object, pod: object, node: object) -> None:
+        raise raised
+
+    with pytest.raises(Exited, match=f"^{said}$"):
+        fence(filter=fail).filter(CycleState(), POD, "n")
+    assert "in fail" in caplog.text
+
+
+def test_ctrl_c_comes_through_a_plugin() -> None:
+    def interrupted(self: object, state: object, pod: object, node: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fence(filter=interrupted).filter(CycleState(), POD, "n")
+
+
 def test_exceptions_of_the_plugin_come_through() -> None:
     def fail(self: object, state: object, pod: object, node: object) -> None:
         raise KeyError("x")
@@ -294,3 +320,32 @@ async def test_an_attempt_to_exit_from_a_coroutine_ends_nothing_else() -> None:
 
     with pytest.raises(Exited):
         await coroutine(leave).bind(CycleState(), POD, "n")
+
+
+async def test_an_attempt_to_exit_before_there_is_a_coroutine_ends_nothing_else() -> None:
+    def leave(*_: object) -> None:
+        raise SystemExit(1)
+
+    with pytest.raises(Exited):
+        await fence(bind=leave).bind(CycleState(), POD, "n")
+
+
+async def test_an_exception_before_there_is_a_coroutine_is_logged_with_its_place(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def falls(*_: object) -> None:
+        raise KeyError("team")
+
+    with pytest.raises(KeyError):
+        await fence(bind=falls).bind(CycleState(), POD, "n")
+    assert "in falls" in caplog.text
+
+
+async def test_a_plugin_that_awaits_a_task_it_has_cancelled_does_not_cancel_the_binding() -> None:
+    async def wait_for_a_cancelled_task() -> None:
+        task = asyncio.ensure_future(asyncio.Event().wait())
+        task.cancel()
+        await task
+
+    with pytest.raises(Exited, match="raised CancelledError, though nobody cancelled it"):
+        await coroutine(wait_for_a_cancelled_task).bind(CycleState(), POD, "n")

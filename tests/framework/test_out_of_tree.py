@@ -206,6 +206,7 @@ SOURCES = {  # content of the module `broken` -> the error about `broken:Plugin`
     "class Plugin: name = 5": 'expected a class attribute "name" that is a text, got the integer 5',
     "class Plugin: name = 'NodeAffinity'": 'the name "NodeAffinity" is taken; give the plugin another one',
     "class Plugin:\n name = 'X'": "expected a method of at least one extension point (pre_enqueue, ",
+    "class Plugin:\n name = 'X'\n filter = 5": "filter: expected a method, got the integer 5",
     "class Plugin:\n name = 'X'\n def score_table(self): pass": 'the plugin has "score_table", which needs "score"',
     "class Plugin:\n name = 'X'\n Args = dict\n def score(self): pass": "Args: expected a subclass of kscheduler.",
 }
@@ -273,7 +274,12 @@ CONSTRUCTORS = {
     "def __init__(self): pass": "TypeError: ",
     "timeout_s = -1\n def __init__(self, args, handle): pass": "ValueError: timeout_s: expected a number",
     "def __init__(self, args, handle): pass\n def events_to_register(self): return ['Node']": "events_to_register: ",
-    "def __init__(self, args, handle): pass\n def events_to_register(self): return 5": "TypeError: ",
+    "def __init__(self, args, handle): pass\n def events_to_register(self): return 5": (
+        "events_to_register: expected ClusterEvents, got the integer 5"
+    ),
+    "def __init__(self, args, handle): pass\n def events_to_register(self): return self.x": (
+        "events_to_register: AttributeError: "
+    ),
 }
 
 
