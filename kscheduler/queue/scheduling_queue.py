@@ -16,6 +16,7 @@ other pods in flight. And a pod that waits for a write under way may be put asid
 from __future__ import annotations
 
 import functools
+import logging
 import math
 import os
 from collections import Counter, deque
@@ -48,6 +49,8 @@ from kscheduler.queue.requeue import Registered, RequeueRules, Strategy
 from kscheduler.queue.unschedulable_pods import UnschedulablePods
 from kscheduler.queue.waking import PIECE_STEPS, Waker
 from kscheduler.snapshot.pod_info import PodInfo
+
+log = logging.getLogger(__name__)
 
 UNSCHEDULABLE_FLUSH_S = 30.0  # interval at which kube-scheduler looks for pods that waited too long
 DEFER_S = 1.0  # for which a pod may be put aside: as long as the first backoff of one that is rejected instead
@@ -607,6 +610,11 @@ class SchedulingQueue:
             return True
         if not gate.plugin:
             raise InternalError(f"PreEnqueue of pod {qpi.key}: expected a status signed by its plugin, got {gate}")
+        if gate.code is Code.ERROR and qpi.gated_by != gate.plugin:  # not again whenever an event asks the plugin
+            log.error(
+                "PreEnqueue plugin failed, so the pod is held back",
+                extra={"pod": qpi.key, "plugin": gate.plugin, "err": gate.message},
+            )
         qpi.gated_by = gate.plugin
         qpi.unschedulable_plugins |= {gate.plugin}
         if self.release.wakes_gated_by_wildcard:

@@ -19,7 +19,7 @@ from kscheduler.framework.events import (
     EventResource,
     Registration,
 )
-from kscheduler.framework.status import Status, unschedulable
+from kscheduler.framework.status import Code, Status, unschedulable
 from kscheduler.queue.pod_info import Pool
 from kscheduler.queue.scheduling_queue import DEFER_S, MOST_EVENTS, QueueCounts
 from kscheduler.snapshot.pod_info import PodInfo
@@ -587,6 +587,23 @@ def test_a_gated_pod_waits_apart_and_has_not_begun() -> None:
     assert (qpi.pool, qpi.gated_by, qpi.initial_attempt_timestamp) == (Pool.GATED, "SchedulingGates", None)
     assert queue.counts() == QueueCounts(0, 0, 0, 1)
     assert observer.counts == {("unschedulable", "UnschedulablePodAdd"): 1}
+
+
+def test_a_plugin_that_fails_at_pre_enqueue_is_logged_once_for_a_pod(caplog: pytest.LogCaptureFixture) -> None:
+    fault = Status(Code.ERROR, ("broken",), "Gate")
+    queue = make_queue(pre_enqueue=lambda pod: fault)
+    old = make_pod("a")
+    queue.add(old, 0.0)
+    queue.update(old.pod, make_pod("a", labels="b"), 1.0)
+    [record] = caplog.records
+    assert record.message == "PreEnqueue plugin failed, so the pod is held back"
+    assert [record.__dict__[field] for field in ("pod", "plugin", "err")] == ["default/a", "Gate", "broken"]
+    assert queue.counts().gated == 1
+
+
+def test_a_plugin_that_holds_a_pod_back_on_purpose_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    make_queue().add(make_pod("a", gates=["wait"]), 0.0)
+    assert not caplog.records
 
 
 def test_a_gated_pod_becomes_active_when_its_last_gate_is_removed() -> None:
