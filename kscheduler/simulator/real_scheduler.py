@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from kscheduler.client.concurrency import run_together
 from kscheduler.client.protocol import Client
 from kscheduler.clock import Clock
+from kscheduler.config.extension_points import KNOWN_PLUGINS
 from kscheduler.config.types import Extender, SchedulerConfig
 from kscheduler.extenders.extender import Endpoint
 from kscheduler.observability.metrics import Metrics
@@ -60,6 +61,11 @@ class RealScheduler:
 
     def next_retry(self) -> float | None:
         return self._scheduler.next_retry()
+
+    def held_back_by(self, uid: str) -> str:
+        queued = self._scheduler.queue.get(uid)
+        plugin = "" if queued is None else queued.gated_by or ""
+        return "" if plugin in KNOWN_PLUGINS else plugin
 
 
 def _endpoint(config: Extender, path: str) -> Endpoint:

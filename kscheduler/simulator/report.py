@@ -362,6 +362,8 @@ def _why(outcome: Outcome, record: PodRecord) -> tuple[str, str]:
     awaited = awaited_claim(outcome.cluster, pod)
     if awaited:
         return "WaitsForClaim", awaited
+    if record.uid in outcome.held_back:
+        return "HeldBack", f'held back by PreEnqueue plugin "{outcome.held_back[record.uid]}"'
     if outcome.ending is Ending.TIME_LIMIT:
         return "NotTried", "the simulation ended before the scheduler had tried it"
     return "Unknown", "no reason was given"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kscheduler.counted import counted
+from kscheduler.input.printable import printable
 from kscheduler.simulator.gang_book import HOLDING, GangRuns
 from kscheduler.simulator.report import Report, ResourceFigures
 from kscheduler.simulator.report_load import RealLoadReport
@@ -149,6 +150,7 @@ def _machine(report: Report) -> list[str]:
 
 
 def _cut(message: str) -> str:
+    message = printable(message)  # a plugin's words, or an extender's
     return message if len(message) <= _WIDEST_MESSAGE else message[: _WIDEST_MESSAGE - 3] + "..."
 
 

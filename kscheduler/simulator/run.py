@@ -15,7 +15,7 @@ import enum
 import heapq
 import math
 import random
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -90,6 +90,10 @@ class SchedulerUnderTest(Protocol):
         """Return when a waiting pod is to be tried again without an event, by the clock; None if that is not known."""
         ...
 
+    def held_back_by(self, uid: str) -> str:
+        """Return the out-of-tree PreEnqueue plugin, or the guest, that holds a pod back; "" if there is none."""
+        ...
+
 
 SchedulerFactory = Callable[[Client, Clock, random.Random], SchedulerUnderTest]
 
@@ -123,6 +127,7 @@ class Outcome:
     load: LoadHistory | None = None  # None unless pods or nodes declare what they really use
     claims: PodClaims | None = None  # None without claims for devices
     gangs: GangRuns | None = None  # None without pods of gangs
+    held_back: Mapping[str, str] = field(default_factory=dict)  # pod uid -> the plugin that never let it be tried
 
 
 def simulate_scenario(
@@ -150,6 +155,7 @@ class _Simulation:
         self._departures: list[tuple[float, int, str, str]] = []  # (when, number, key, uid), a heap
         self._departure_number = 0  # of the latest one: those at one instant are played in order
         self._last_change_s = 0.0  # when a pod last changed in any way, or a change of the scenario was carried out
+        self._last_made_s = 0.0  # when a change of the scenario was carried out last
         self._ended: asyncio.Future[Ending]
         self._timer: asyncio.TimerHandle | None = None  # that ends the sleep
         self._is_asleep = False  # True while nothing is to be played
@@ -197,6 +203,7 @@ class _Simulation:
             history,
             self._claims.close(self._settings.release),
             None if self._gangs is None else self._gangs.close(self._accounting.start_s or 0.0, self._accounting.now_s),
+            self._held_back(),
         )
 
     def _make_cluster(self, faults: Faults) -> Cluster:
@@ -346,8 +353,10 @@ class _Simulation:
         if until == math.inf:
             if not self._accounting.pending:
                 return Ending.ALL_PLACED, now
+            # A pod whose bindings all fail changes for ever: its nominatedNodeName comes and goes.
+            changed_s = min(self._last_change_s, self._accounting.now_s + RETRIED_S)
             # Pods may wait for metrics that will be available again after the last outage.
-            changed_s = max(self._last_change_s, started_s + self._scenario.metrics.last_outage_s)
+            changed_s = max(changed_s, self._last_made_s, started_s + self._scenario.metrics.last_outage_s)
             until = changed_s + QUIET_S
             if now >= until:
                 retry_s = self._scheduler.next_retry()
@@ -372,7 +381,7 @@ class _Simulation:
         while self._changes_made < len(changes) and changes[self._changes_made].at_s <= until_s:
             apply_change(self._cluster, changes[self._changes_made])
             self._changes_made += 1
-            self._last_change_s = self._clock.now()
+            self._last_change_s = self._last_made_s = self._clock.now()
         is_more = self._changes_made < len(changes)
         self._next_change_s = self._started_s + changes[self._changes_made].at_s if is_more else math.inf
 
@@ -463,18 +472,27 @@ class _Simulation:
 
     # --- checking -------------------------------------------------------------------------------------------------
 
-    def _unexplained(self) -> list[str]:
-        """Return the pending pods of the simulated scheduler that have no PodScheduled condition with a reason.
+    def _without_condition(self) -> Iterator[Pod]:
+        """Yield the pending pods of the simulated scheduler that have no PodScheduled condition with a reason."""
+        for pod in self._cluster.pods.values():
+            is_ours = not pod.spec.node_name and pod.spec.scheduler_name in self._settings.scheduler_names
+            if is_ours and unscheduled_condition(pod) is None:
+                yield pod
 
-        Pods whose claims are missing are left out: they are not tried.
+    def _held_back(self) -> dict[str, str]:
+        """Return pod uid -> plugin for the pods that a plugin from outside never let be tried."""
+        found = {pod.metadata.uid: self._scheduler.held_back_by(pod.metadata.uid) for pod in self._without_condition()}
+        return {uid: plugin for uid, plugin in found.items() if plugin}
+
+    def _unexplained(self) -> list[str]:
+        """Return the pending pods of which nothing says why they have no node.
+
+        Pods whose claims are missing and those that a plugin holds back are left out: they are not tried.
         """
         return [
             pod.key
-            for pod in self._cluster.pods.values()
-            if not pod.spec.node_name
-            and pod.spec.scheduler_name in self._settings.scheduler_names
-            and unscheduled_condition(pod) is None
-            and not awaited_claim(self._cluster, pod)
+            for pod in self._without_condition()
+            if not awaited_claim(self._cluster, pod) and not self._scheduler.held_back_by(pod.metadata.uid)
         ]
 
     def _violations(self, ending: Ending) -> list[str]:

@@ -23,6 +23,8 @@ from kscheduler.simulator.options import SimulateArguments, read_arguments
 from kscheduler.simulator.progress import PlainProgress, progress_on
 from kscheduler.simulator.progress_bar import BarProgress
 from kscheduler.simulator.real_scheduler import real_scheduler
+from kscheduler.simulator.report import Report
+from kscheduler.simulator.report_text import to_text
 from kscheduler.simulator.run import RunSettings, simulate_scenario
 from tests.config.documents import read
 from tests.simulator.reports import namespace
@@ -683,6 +685,48 @@ def test_a_plugin_that_cannot_be_made_is_a_fault_of_the_file(tmp_path: Path, mon
     )
     with pytest.raises(ConfigError, match=rf'{config}: .*plugin "failing_plugin:P": RuntimeError: no licence'):
         simulate(namespace("--config", str(config), "--nodes", "1", "--pods", "1"))
+
+
+def run_with_plugin(body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Report:
+    """Simulate two pods with a plugin from outside, whose methods `body` defines."""
+    methods = "".join(f" {line}\n" for line in body.splitlines())
+    (tmp_path / "plugin_of_a_run.py").write_text(
+        f"from kscheduler.framework import unschedulable\n"
+        f"class P:\n name = 'P'\n def __init__(self, args, handle): pass\n{methods}"
+    )
+    monkeypatch.delitem(sys.modules, "plugin_of_a_run", raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    config = tmp_path / "scheduler.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{plugins: {multiPoint: {enabled: [{name: 'plugin_of_a_run:P'}]}}}]\n"
+    )
+    report, _ = run(arguments("--config", str(config), "--nodes", "1", "--pods", "2"))
+    return report
+
+
+@pytest.mark.parametrize("answer", ["unschedulable('later')", "5"])
+def test_pods_that_a_pre_enqueue_plugin_holds_back_have_that_as_their_reason(
+    answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = run_with_plugin(f"def pre_enqueue(self, pod): return {answer}", tmp_path, monkeypatch)
+    assert report.violations == []
+    [reason] = report.reasons
+    assert (reason.pods, reason.kind) == (2, 'held back by PreEnqueue plugin "P"')
+
+
+def test_a_simulation_whose_bindings_all_fail_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = "async def pre_bind(self, state, pod, node_name): raise ValueError('no')"
+    report = run_with_plugin(body, tmp_path, monkeypatch)
+    [reason] = report.reasons
+    assert (reason.pods, reason.kind) == (2, 'running PreBind plugin "P": ValueError: no')
+
+
+def test_control_characters_of_a_plugins_reason_are_shown_as_escapes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = "def filter(self, state, pod, node): return unschedulable('\\x1b[2Jgone\\nnext')"
+    assert "\\u001b[2Jgone\\u000anext" in to_text(run_with_plugin(body, tmp_path, monkeypatch))
 
 
 def test_a_usage_that_cannot_be_read_is_named_before_anything_runs(tmp_path: Path) -> None:

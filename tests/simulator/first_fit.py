@@ -58,6 +58,9 @@ class FirstFit:
     def next_retry(self) -> float | None:
         return None
 
+    def held_back_by(self, uid: str) -> str:
+        return ""
+
     async def _watch(self, version: str) -> None:
         while True:
             async for batch in self._client.watch(PODS, resource_version=version):
