@@ -302,8 +302,9 @@ def _fault(error: Exception) -> str:
     """Describe a parser's error and position without quoting the text: a password may look like an alias or a tag."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark
-        problem = _QUOTED.sub(HIDDEN, error.problem or error.context or "malformed")
-        return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
+        problem = _QUOTED.sub(_own_quote, error.problem or error.context or "malformed")
+        hint = " (a tab: YAML is indented by spaces)" if r"'\t'" in problem else ""
+        return f"line {mark.line + 1}, column {mark.column + 1}: {problem}{hint}"
     if isinstance(error, ReaderError):
         return f"a character that is not allowed: position {error.position}"
     if isinstance(error, UnicodeDecodeError):
@@ -311,4 +312,14 @@ def _fault(error: Exception) -> str:
     return "malformed"
 
 
-_QUOTED = re.compile(r"(['\"])(?!<)[^'\"]{2,}.*\1")  # 'abc', but not '<block end>' or ':' of the parser's own
+def _own_quote(found: re.Match[str]) -> str:
+    return found["own"] or HIDDEN
+
+
+# What the parser quotes of its own, one character or a token such as '<block end>'; or else all up to the last quote.
+_QUOTED = re.compile(
+    r"""(?P<own>(?P<mark>['"])"""
+    r"""(?:[^'"\\]|\\(?:[abefnrtv\\]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})|<[a-z ]+>)"""
+    r"""(?P=mark))"""
+    r"""|(?P<quote>['"]).*(?P=quote)"""
+)

@@ -66,8 +66,30 @@ def test_an_anchor_that_is_given_anew_inside_its_own_value_names_the_newer_one(i
     assert values("a: &x {b: &x 1, c: *x}\nd: *x", is_large) == [{"a": {"b": 1, "c": 1}, "d": 1}]
 
 
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("a:\n\tb: 1", r"line 2, column 1: found character '\t' that cannot start any token (a tab: YAML is indented"),
+        ("a: [1, 2", "line 1, column 9: expected ',' or ']', but got '<stream end>'"),
+        ("%a\n", "line 2, column 1: expected '<document start>', but found '<stream end>'"),
+        ("a: !hunter2!x y", "line 1, column 4: found undefined tag handle <hidden>"),
+    ],
+)
+def test_a_fault_shows_what_the_parser_expected_and_nothing_of_the_text(text: str, fault: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        values(text, is_large=False)
+    assert fault in str(caught.value)
+
+
 def test_what_stands_in_a_faulty_text_is_not_quoted(is_large: bool) -> None:
-    for text in ("password: *hunter2", "password: @hunter2", "token: !!int hunter2", "a: 1\n\thunter2: 2", "'hunter2"):
+    for text in (
+        "password: *hunter2",
+        "password: @hunter2",
+        "token: !!int hunter2",
+        "a: 1\n\thunter2: 2",
+        "'hunter2",
+        "a: !hunter2!x y",
+    ):
         with pytest.raises(DecodeError) as caught:
             values(text, is_large)
         assert "hunter2" not in str(caught.value)
