@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import json
 import os
 import platform
@@ -49,6 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             command = prepare(argv)
         return command()
 
+    _escape_what_stdout_cannot_encode()
     with _errors_kept_from_stdout():
         return exit_code_of(chosen)
 
@@ -97,6 +99,15 @@ def _on_stderr(write: Command) -> int:
     except OSError:
         _discard(sys.stderr)
         return write()
+
+
+def _escape_what_stdout_cannot_encode() -> None:
+    """Let stdout write escapes, as stderr does, for characters that the locale's encoding lacks, such as "µ" in ASCII.
+
+    In what is read by programs they are an error there, where another character would go unnoticed.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 @contextlib.contextmanager

@@ -292,6 +292,19 @@ def test_output_for_which_there_is_no_space_is_an_error_in_one_line(arguments: l
     assert ended.stderr == "kscheduler: error: cannot write the output: No space left on device\n"
 
 
+@pytest.mark.parametrize(
+    "variables",
+    [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}],
+    ids=["strict", "surrogateescape"],
+)
+def test_what_an_encoding_lacks_is_written_as_escapes(variables: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "kscheduler", "simulate", "--nodes", "1", "--pods", "1"]
+    environment = {**os.environ, **variables}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "\\xb5s of CPU a placed pod" in ended.stdout
+
+
 def test_a_pipe_that_nobody_reads_ends_the_program_quietly() -> None:
     reading, writing = os.pipe()
     os.close(reading)
