@@ -18,6 +18,8 @@ def check_writable(*paths: str | None) -> None:
 
 
 def _check_writable(path: str) -> None:
+    if not path:  # as of a variable of the shell that is not set; it would be taken for the current directory
+        raise ConfigError("expected a file to write, got an empty name")
     target = Path(path)
     try:
         is_there = _is_there(target)

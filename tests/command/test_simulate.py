@@ -201,8 +201,9 @@ def test_a_report_for_which_there_is_no_space_is_named_and_no_half_of_it_is_left
 
 
 def test_a_table_that_cannot_be_written_is_refused_before_the_run(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="expected a file to write"):
-        simulate(namespace("--nodes", "1", "--pods", "1", "--quiet", "--placements", str(tmp_path)))
+    for path, got in ((str(tmp_path), "this is a directory"), ("", "got an empty name")):
+        with pytest.raises(ConfigError, match=f"expected a file to write, {got}"):
+            simulate(namespace("--nodes", "1", "--pods", "1", "--quiet", "--placements", path))
 
 
 def test_a_run_may_be_over_in_less_than_any_time_that_can_be_inverted() -> None:
