@@ -182,6 +182,7 @@ def _check(grid: Grid) -> None:
     for index, cluster in enumerate(grid.cluster):
         if cluster.nodes is None:
             raise ConfigError(f"cluster[{index}].nodes: expected a number or a file, got nothing")
+        _check_count(f"cluster[{index}].nodes", cluster.nodes)
         if not cluster.scale:
             raise ConfigError(f"cluster[{index}].scale: expected at least one factor")
         for factor in cluster.scale:
@@ -199,9 +200,15 @@ def _check(grid: Grid) -> None:
         raise ConfigError(f"stop.maxTime: expected a duration above zero, got {grid.stop.max_time}")
 
 
+def _check_count(where: str, value: str | int | None) -> None:
+    if isinstance(value, int) and value < 0:
+        raise ConfigError(f"{where}: expected a number of zero or more, or a file, got {value}")
+
+
 def _check_trace(where: str, trace: TraceEntry) -> None:
     if trace.pods is None and trace.workload is None and trace.record is None:
         raise ConfigError(f"{where}: expected pods, workload or record, got none of them")
+    _check_count(f"{where}.pods", trace.pods)
 
 
 def _check_config(where: str, config: ConfigEntry) -> None:

@@ -97,7 +97,9 @@ def _combinations(grid: Grid, configurations: Configurations) -> Iterator[_Combi
         for cluster_name, cluster, scale in _clusters(grid.cluster, trace):
             arguments = _arguments(grid, trace, cluster)
             if arguments.nodes is not None and _is_count(arguments.nodes):
-                arguments = replace(arguments, nodes=str(max(1, round(int(arguments.nodes) * scale))))
+                count = int(arguments.nodes)
+                scaled = max(1, round(count * scale)) if count > 0 else count
+                arguments = replace(arguments, nodes=str(scaled))
                 scale = 1.0
             files = tuple(_known(known, path) for path in _paths(arguments))
             for name, text, emulated, code in configurations.of(trace):

@@ -90,6 +90,8 @@ class Results:
         Raises ConfigError if another process writes there, or a line is not a result.
         """
         try:
+            if self.directory.exists() and not self.directory.is_dir():
+                raise ConfigError(f"{self.directory}: expected a directory for results, this is a file")
             self.directory.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(self.directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:

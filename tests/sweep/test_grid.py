@@ -68,6 +68,8 @@ def test_a_misspelt_name_is_answered_with_the_nearest_one(changes: dict[str, Any
         ({"traces": [{"name": "x"}]}, "traces[0]: expected pods, workload or record, got none of them"),
         ({"traces": [{"pods": []}]}, "traces[0].pods: expected"),
         ({"traces": [{"pods": 1}, {"pods": 1}]}, 'traces[1].name: "1" is taken by an earlier entry'),
+        ({"cluster": [{"nodes": -5}]}, "cluster[0].nodes: expected a number of zero or more, or a file, got -5"),
+        ({"traces": [{"pods": -1}]}, "traces[0].pods: expected a number of zero or more, or a file, got -1"),
         ({"cluster": [{}]}, "cluster[0].nodes: expected a number or a file, got nothing"),
         (
             {"cluster": [{"nodes": 1, "scale": [0]}]},

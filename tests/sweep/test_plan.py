@@ -46,6 +46,10 @@ def test_a_generated_cluster_is_scaled_by_its_number_of_nodes() -> None:
     assert nodes == ["1", "1", "15", "15"]
 
 
+def test_a_cluster_without_nodes_stays_without_nodes() -> None:
+    assert [task.inputs.arguments.nodes for task in tasks((1,), cluster=[{"nodes": 0}])] == ["0", "0"]
+
+
 def test_names_and_places_of_files_do_not_change_keys(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()

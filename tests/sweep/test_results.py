@@ -67,6 +67,12 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         pass
 
 
+def test_a_file_in_the_place_of_the_directory_is_named(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("")
+    with pytest.raises(ConfigError, match="out: expected a directory for results, this is a file"):
+        Results(str(tmp_path / "out")).__enter__()
+
+
 def test_a_file_that_cannot_be_replaced_is_named_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
     (tmp_path / PLAN).mkdir()
     with (
