@@ -6,6 +6,7 @@ process with exit code 1, as it ends kube-scheduler, whatever the process is sti
 
 import contextlib
 import os
+import select
 import signal
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -25,7 +26,10 @@ def end_at_next_signal() -> None:
 
 
 def end_hurried(number: int, frame: object) -> None:
-    """End the process, and say so on stderr if that can be written to."""
+    """End the process, and say so on stderr if that can be written to without waiting for who reads it."""
+    ready = select.poll()
+    ready.register(2, select.POLLOUT)
     with contextlib.suppress(OSError):
-        os.write(2, b"kscheduler: error: stopped at once by a second signal\n")
+        if ready.poll(0):
+            os.write(2, b"kscheduler: error: stopped at once by a second signal\n")
     os._exit(EXIT_HURRIED)

@@ -15,7 +15,6 @@ import enum
 import json
 import logging
 import sys
-import time
 import traceback
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -26,7 +25,7 @@ import msgspec
 from kscheduler.input.redaction import Secret, hide_urls
 from kscheduler.observability.log_levels import OUTCOME, TRACE
 from kscheduler.observability.log_modules import ModuleVerbosity, module_verbosities
-from kscheduler.observability.pipe_writer import PipeWriter, is_pipe
+from kscheduler.observability.pipe_writer import PipeWriter, pipe_writer
 
 QUIET = -1  # the verbosity at which only warnings and errors are shown
 
@@ -110,12 +109,7 @@ class _Handler(_TextHandler):
 
     def limit_waiting(self, longest_wait_s: float) -> None:
         """If the stream is a pipe, wait for its reader for a limited time only, and then drop records."""
-        try:
-            descriptor = self.stream.fileno()
-            if is_pipe(descriptor):
-                self._pipe = PipeWriter(descriptor, longest_wait_s, time.monotonic, self._dropped)
-        except (OSError, ValueError):  # it is in memory, or closed
-            pass
+        self._pipe = pipe_writer(self.stream, longest_wait_s, self._dropped)
 
     def emit(self, record: logging.LogRecord) -> None:
         if self._pipe is None:

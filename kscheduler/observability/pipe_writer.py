@@ -11,7 +11,9 @@ from __future__ import annotations
 import os
 import select
 import stat
+import time
 from collections.abc import Callable
+from typing import TextIO
 
 # So much can be written to a pipe or a socket that is ready without waiting (PIPE_BUF of Linux).
 PIECE_BYTES = 4096
@@ -77,6 +79,17 @@ class PipeWriter:
         self._waited_at = self._now()
         self._wait_s = max(0.0, self._wait_s - (self._waited_at - now))
         return is_ready
+
+
+def pipe_writer(
+    stream: TextIO, longest_wait_s: float, notice: Callable[[int], bytes] = lambda lines: b""
+) -> PipeWriter | None:
+    """Return a writer to the pipe or socket that the stream writes to; None if it writes to something else."""
+    try:
+        descriptor = stream.fileno()
+        return PipeWriter(descriptor, longest_wait_s, time.monotonic, notice) if is_pipe(descriptor) else None
+    except (OSError, ValueError):  # it is in memory, or closed
+        return None
 
 
 def is_pipe(descriptor: int) -> bool:

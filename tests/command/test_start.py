@@ -65,6 +65,29 @@ signal.raise_signal({number})
     assert (ended.returncode, ended.stderr) == (1, "kscheduler: error: stopped at once by a second signal\n")
 
 
+def test_a_second_signal_ends_a_process_whose_stderr_nobody_reads() -> None:
+    program = """
+import os
+import signal
+from kscheduler.command.stop_signals import end_at_next_signal
+
+os.set_blocking(2, False)
+try:
+    while True:
+        os.write(2, bytes(4096))
+except BlockingIOError:
+    os.set_blocking(2, True)
+end_at_next_signal()
+signal.raise_signal(signal.SIGTERM)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE) as process:
+        try:
+            eventually(lambda: process.poll() is not None, "the process ends")
+        finally:
+            process.kill()
+    assert process.returncode == 1
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_scheduler_that_has_not_begun_ends_as_one_that_is_stopped(number: signal.Signals, endless: Path) -> None:
     assert stopped(number, endless, "run") == (0, "")
