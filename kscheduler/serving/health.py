@@ -7,7 +7,7 @@ names, since anyone may read it; the answer about a single check, at a path of i
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from kscheduler.clock import Clock
@@ -35,6 +35,7 @@ class Health:
             "livez": {"ping": _always},
             "readyz": {},
         }
+        self._failing: dict[str, list[str]] = {}  # endpoint -> the checks that failed when it was asked last
         self.results = HealthResults()
 
     @property
@@ -51,22 +52,33 @@ class Health:
         The answer lists the checks if one failed, or if `verbose`.
         """
         lines = []
-        failed = []
+        failed = {}
         checks = self._checks.get(endpoint, {})
         for name, check in checks.items():
             reason = None if name in exclude else _run(check)
             if name not in exclude:
                 self.results.observe(name, endpoint, passed=reason is None)
             if reason is not None:
-                failed.append(f"{name}: {reason}")
+                failed[name] = reason
             lines.append(_line(name, excluded=name in exclude, failed=reason is not None))
         unknown = ", ".join(f'"{name}"' for name in exclude if name not in checks)
         if unknown:
             lines.append(f"warn: some health checks cannot be excluded: no matches for {unknown}")
+        self._log_change(endpoint, failed)
         if failed:
-            log.warning("health check failed", extra={"endpoint": endpoint, "reasons": failed})
             return Answer(False, "\n".join([*lines, f"{endpoint} check failed\n"]))
         return Answer(True, "\n".join([*lines, f"{endpoint} check passed\n"]) if verbose else "ok")
+
+    def _log_change(self, endpoint: str, failed: Mapping[str, str]) -> None:
+        """Log which checks fail if they are others than the last time: a kubelet asks every few seconds."""
+        known = self._failing.get(endpoint, [])
+        self._failing[endpoint] = names = list(failed)
+        if failed:
+            reasons = [f"{name}: {reason}" for name, reason in failed.items()]
+            level = logging.DEBUG if names == known else logging.WARNING
+            log.log(level, "health check failed", extra={"endpoint": endpoint, "reasons": reasons})
+        elif known:
+            log.info("health check passes again", extra={"endpoint": endpoint, "failed": known})
 
     def ask_one(self, endpoint: str, name: str) -> Answer | None:
         """Run one check; the answer includes the reason if it failed. None if there is no such check."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from kscheduler.serving.health import Health, LeaderWatchdog
@@ -32,6 +34,33 @@ def test_a_failure_lists_the_checks_and_withholds_the_reason(health: Health) -> 
     answer = health.ask("readyz")
     assert not answer.ok
     assert answer.text == "[-]informer-sync failed: reason withheld\nreadyz check failed\n"
+
+
+def test_a_check_that_fails_is_logged_once_and_again_when_it_passes(caplog: pytest.LogCaptureFixture) -> None:
+    missing = ["pods", "pods", "nodes", "", "pods"]
+    health = Health()
+    health.add("readyz", "informer-sync", lambda: f"{missing[0]} are not listed yet" if missing[0] else None)
+    with caplog.at_level(logging.INFO):
+        while missing:
+            health.ask("readyz")
+            del missing[0]
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", "health check failed"),
+        ("INFO", "health check passes again"),
+        ("WARNING", "health check failed"),
+    ]
+    assert caplog.records[0].__dict__["reasons"] == ["informer-sync: pods are not listed yet"]
+
+
+def test_another_check_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    health = Health()
+    failing = {"sync"}
+    for name in ("sync", "shutdown"):
+        health.add("readyz", name, lambda name=name: "why" if name in failing else None)  # type: ignore[misc]
+    health.ask("readyz")
+    failing.add("shutdown")
+    health.ask("readyz")
+    assert [record.__dict__["reasons"] for record in caplog.records] == [["sync: why"], ["sync: why", "shutdown: why"]]
 
 
 def test_an_excluded_check_is_not_run(health: Health) -> None:
