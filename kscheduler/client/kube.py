@@ -69,6 +69,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 REQUEST_TIMEOUT_S = 30.0
+# An admission webhook is given 30 s at most, and may hang. What the apiserver says then is certain; a client that has
+# given up at the same moment does not hear it, and the binding is in doubt for ever.
+WRITE_TIMEOUT_S = 40.0
 LIST_TIMEOUT_S = 60.0
 DEFAULT_WRITES = 100  # bindings, status patches and Events under way at once, unless `direct_binds` sets another bound
 # Bindings overtake a status patch that waits for the rate limit, but for so long only: a backlog may last for minutes,
@@ -265,7 +268,7 @@ class KubeClient:
             self._slots,
             self._clock,
             accept=_ACCEPT_PROTOBUF,
-            timeout_s=REQUEST_TIMEOUT_S,
+            timeout_s=WRITE_TIMEOUT_S,
         )
 
     async def patch_pod_status(self, pod: Pod, patch: PodStatusPatch, on_overdue: Callable[[], None] = nothing) -> None:
@@ -414,7 +417,7 @@ class KubeClient:
                 body=body,
                 content_type=content_type,
                 accept=_ACCEPT_PROTOBUF,
-                timeout_s=REQUEST_TIMEOUT_S,
+                timeout_s=WRITE_TIMEOUT_S,
                 carrier=carrier,
             )
 

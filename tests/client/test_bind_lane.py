@@ -225,7 +225,7 @@ async def test_a_refusal_that_passes_decides_nothing_about_a_binding_in_doubt(
 
 
 async def test_no_answer_in_time_leaves_it_in_doubt(server: FakeAPIServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kscheduler.client.kube.REQUEST_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("kscheduler.client.kube.WRITE_TIMEOUT_S", 0.1)
     server.fail("POST", "/binding", hang_s=5)
     async with lane_to(server) as bench:
         assert await bench.bind("a") == [None]

@@ -422,7 +422,7 @@ async def test_a_binding_cut_off_is_unreachable(server: FakeAPIServer, client: K
 async def test_a_binding_without_an_answer_times_out(
     server: FakeAPIServer, client: KubeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kscheduler.client.kube.REQUEST_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("kscheduler.client.kube.WRITE_TIMEOUT_S", 0.05)
     server.fail("POST", "/binding", hang_s=5.0)
     with pytest.raises(Unreachable, match="timed out"):
         await client.bind(BINDING)
