@@ -32,6 +32,7 @@ from kscheduler.client.concurrency import cancel_and_wait, within
 from kscheduler.client.credentials import Endpoint
 from kscheduler.client.http_answer import Answer, AnswerReader, BadAnswer
 from kscheduler.client.joint_reading import JointReading
+from kscheduler.client.tls import RenewedContext
 from kscheduler.client.write_permission import NOT_BOUND, not_leading
 
 log = logging.getLogger(__name__)
@@ -120,6 +121,7 @@ class ConnectionPool:
         self._all: set[Connection] = set()
         self._warm = 0  # connections to have ready: as many as there have been at once, up to MOST_WARM
         self._warming: asyncio.Task[None] | None = None
+        self._generation = self._newest  # of the client certificate that the connections are opened with
 
     async def exchange(
         self, request: bytes, timeout_s: float, carrier: Carrier | None = None, *, own_connection: bool = False
@@ -193,7 +195,13 @@ class ConnectionPool:
         They are used one at a time, so that a burst of requests finds the others free.
         """
         now = asyncio.get_running_loop().time()
-        # 1. Drop what nobody will use any more.
+        # 1. Drop what nobody will use any more, and what an expired certificate would be refused on.
+        if self._generation != self._newest:
+            self._generation = self._newest
+            for connection in self._all:
+                connection.is_trusted = False
+            for connection in self.idle:
+                connection.abort()
         for connection in self.idle[: -self._warm]:
             if connection.last_used <= now - self._keep_alive_s:
                 connection.abort()
@@ -207,6 +215,11 @@ class ConnectionPool:
         # 3. Open what is missing: the server may have been restarted.
         while len(self._all) < self._warm:
             self.idle.append(await self.connect())
+
+    @property
+    def _newest(self) -> int:
+        tls = self._endpoint.ssl
+        return tls.generation if isinstance(tls, RenewedContext) else 0
 
     async def close(self) -> None:
         """Close all connections; requests under way fail."""
@@ -359,7 +372,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._behind:
             self._go_on_behind(exchange, answer)
             return
-        self._give_back(is_reusable=answer.reusable)
+        # The server knows who asks by the certificate of the connection: it may know a newer one.
+        self._give_back(is_reusable=answer.reusable and answer.status != 401)
         exchange.ended(answer)
 
     def _go_on_behind(self, exchange: Exchange, answer: Answer) -> None:

@@ -207,20 +207,27 @@ async def from_kubeconfig(clock: Clock, paths: str, context: str = "") -> Creden
     loader = _kubeconfig_loader(library, checked)
     header = partial(_header_of, configuration, checked.where(""))
 
+    certificate = b""  # what its file held when it was loaded last
+
     async def reload(force: bool) -> str:
+        nonlocal certificate
         if force:
             loader.__dict__.pop("exec_plugin_expiry", None)  # an exec plugin's token is kept until then
         elif "exec" in checked.user and "exec_plugin_expiry" not in loader.__dict__ and hasattr(loader, "token"):
             return header()  # no expiry: good until refused, as in client-go
         await _load(loader, configuration, checked)
         if tls is not None and configuration.cert_file:
-            tls.renew()
+            newest = _content(configuration.cert_file)
+            tls.renew(is_other_certificate=newest != certificate)
+            certificate = newest
         return header()
 
     tls: RenewedContext | None = None
     await _load(loader, configuration, checked)
     ca_field, certificate_field = checked.where("certificate-authority"), checked.where("client-certificate")
     is_ca_a_file = not checked.cluster.get("certificate-authority-data")
+    if configuration.cert_file:
+        certificate = _content(configuration.cert_file)
     tls = _tls_of(configuration, ca_field, certificate_field, is_ca_a_file=is_ca_a_file)
     endpoint = Endpoint(
         configuration.host,
@@ -305,6 +312,14 @@ def _load_client_certificate(context: ssl.SSLContext, configuration: Any, field:
         load_pair(context, configuration.cert_file, configuration.key_file)
     except (ssl.SSLError, OSError) as error:
         raise ConfigError(f"{field}: certificate and key cannot be loaded: {error}") from error
+
+
+def _content(path: str) -> bytes:
+    """Return what is in a file; nothing if it cannot be read, which whoever loads it reports."""
+    try:
+        return Path(path).read_bytes()
+    except OSError:
+        return b""
 
 
 def _reason(error: Exception, checked: Kubeconfig) -> str:

@@ -54,8 +54,11 @@ class RenewedContext(ssl.SSLContext):
     """A context of which each new connection uses the newest version: authorities and certificates can be replaced.
 
     Authorities that were loaded into a context cannot be taken out of it, and a certificate whose key does not fit
-    stays in it. So there is a context inside, of which another one takes the place. Connections that are open stay.
+    stays in it. So there is a context inside, of which another one takes the place. Connections that are open stay; who
+    keeps them for later requests asks for `generation`.
     """
+
+    generation = 0  # grows with each other client certificate: an apiserver refuses an old one once it has expired
 
     _make: Callable[[], ssl.SSLContext]
     _inside: ssl.SSLContext
@@ -76,11 +79,12 @@ class RenewedContext(ssl.SSLContext):
         context._make, context._inside, context._followed, context._state = make, inside, followed, state
         return context
 
-    def renew(self) -> None:
+    def renew(self, *, is_other_certificate: bool = False) -> None:
         """Read all files again. Raises ConfigError, and changes nothing, if one cannot be used."""
         state = files_state(*self._followed)
         self._inside = self._make()
         self._state = state
+        self.generation += is_other_certificate
 
     def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *args: Any, **kwargs: Any) -> ssl.SSLObject:
         if self._followed and (state := files_state(*self._followed)) != self._state:

@@ -88,6 +88,21 @@ def test_a_connection_idle_too_long_is_not_used(run: Run) -> None:
     run(main())
 
 
+def test_a_connection_whose_client_certificate_has_expired_carries_nothing_more(run: Run) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno")
+
+    async def main() -> None:
+        server = Server(refuse)
+        async with server.pool() as pool:
+            assert [(await pool.exchange(REQUEST, 5)).status for _ in range(2)] == [401, 401]
+            assert server.connections == 2
+
+    run(main())
+
+
 def test_a_server_that_hangs_up_while_idle_costs_nothing(run: Run) -> None:
     async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import ssl
 from pathlib import Path
 
 import pytest
 import yaml
 
+from kscheduler.client.connections import ConnectionPool
 from kscheduler.client.credentials import Credentials, in_cluster, load_credentials
 from kscheduler.client.kinds import PODS
 from kscheduler.client.kube import KubeClient
@@ -142,3 +145,42 @@ async def test_a_client_certificate_whose_key_has_not_come_yet_leaves_the_old_pa
         clock.advance(61)
         await credentials.authorization()
         assert await answers(credentials)
+
+
+async def test_connections_of_an_old_client_certificate_are_not_kept(tmp_path: Path) -> None:
+    authority, clock = Authority(), ManualClock()
+    authority.issue(tmp_path, "me")
+    opened = 0
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal opened
+        opened += 1
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                await reader.readuntil(b"\r\n\r\n")
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        writer.close()
+
+    listening = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=authority.server_context(tmp_path))
+    server = f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    user = {"client-certificate": "me.crt", "client-key": "me.key"}
+    credentials = await load_credentials(clock, kubeconfig=write_kubeconfig(tmp_path, server, authority, user))
+    pool = ConnectionPool(credentials.endpoint, connect_timeout_s=5.0, keep_alive_s=60.0)
+
+    async def opened_after_a_minute() -> int:
+        clock.advance(61)
+        await credentials.authorization()
+        await pool.warm_up()
+        await pool.exchange(b"POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n", 5.0)
+        return opened
+
+    assert await opened_after_a_minute() == 1
+    assert await opened_after_a_minute() == 1  # the same certificate, read again
+    certificate, key = authority.issue(tmp_path, "new")
+    (tmp_path / "me.crt").write_bytes(certificate.read_bytes())
+    assert await opened_after_a_minute() == 1  # its key has not come yet
+    (tmp_path / "me.key").write_bytes(key.read_bytes())
+    assert await opened_after_a_minute() == 2
+    assert await opened_after_a_minute() == 2
+    await pool.close()
+    listening.close()
