@@ -519,8 +519,9 @@ class Informer(Generic[T]):
     def _worked(self) -> None:
         if self._backoff.failures:
             is_logged_by_last = self._outages.hinders(self) and self._outages.kinds > 1
+            was_refused = self._outages.rights.allows(self)
             log.log(
-                logging.DEBUG if is_logged_by_last or self._is_expired_once else logging.INFO,
+                logging.DEBUG if is_logged_by_last or was_refused or self._is_expired_once else logging.INFO,
                 "list and watch work again",
                 extra={"resource": self.resource.plural, "failures": self._backoff.failures},
             )
@@ -577,8 +578,8 @@ class Informer(Generic[T]):
             extra["needs"] = NEEDED_CREDENTIALS
             log.log(logging.ERROR if is_new else logging.DEBUG, "credentials are not accepted", extra=extra)
         elif isinstance(error, Forbidden):
-            extra["needs"] = f"list and watch on {self.resource.plural} in {self.resource.group_version}"
-            log.log(logging.ERROR if is_new else logging.DEBUG, "not allowed to list and watch", extra=extra)
+            self._outages.rights.refused(self, self.resource, str(error))
+            log.debug("not allowed to list and watch", extra=extra)
         elif isinstance(error, NotFound) and self._may_be_unknown:
             log.log(
                 logging.INFO if is_new else logging.DEBUG,

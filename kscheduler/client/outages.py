@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kscheduler.client.missing_rights import MissingRights
 from kscheduler.clock import Clock
 
 MOST_CAUSES = 20  # of one outage that are logged, should the texts of errors differ again and again
@@ -25,6 +26,7 @@ class Outages:
     """The informers that are hindered by something that is not about their kind. All share one object."""
 
     def __init__(self, clock: Clock) -> None:
+        self.rights = MissingRights()  # kinds that are hindered by something that is about them
         self._clock = clock
         self._hindered: set[object] = set()  # informers
         self._kinds: set[str] = set()  # that were hindered since the first of them was

@@ -694,8 +694,9 @@ def test_after_a_watch_that_lasted_the_next_starts_at_once() -> None:
 
 
 def test_what_is_forbidden_is_named_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
-    client = ScriptedClient([Forbidden("GET /api/v1/pods: 403", status=403), Page([pod_at(5)], "5", "")], [])
-    informer, _ = play(client, 10)
+    refusal = Forbidden("GET /api/v1/pods: 403", status=403)
+    client = ScriptedClient([*[refusal] * 5, Page([pod_at(5)], "5", "")], [])
+    informer, _ = play(client, 30)
     assert informer.synced.is_set()
     (record,) = [r for r in caplog.records if r.levelno == logging.ERROR]
     assert record.__dict__["needs"] == "list and watch on pods in v1"
@@ -703,12 +704,12 @@ def test_what_is_forbidden_is_named_and_tried_again(caplog: pytest.LogCaptureFix
 
 def test_credentials_that_are_not_accepted_are_no_missing_right(caplog: pytest.LogCaptureFixture) -> None:
     refusals: list[Page[Any] | APIError] = [
-        Forbidden("GET /api/v1/pods: 403", status=403),
+        *[Forbidden("GET /api/v1/pods: 403", status=403)] * 5,
         Forbidden("GET /api/v1/pods: 401 Unauthorized", status=401),
         Forbidden("GET /api/v1/pods: 401 Unauthorized", status=401),
         Page([pod_at(5)], "5", ""),
     ]
-    play(ScriptedClient(refusals, []), 10)
+    play(ScriptedClient(refusals, []), 30)
     errors = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert [record.getMessage() for record in errors] == [
         "not allowed to list and watch",
@@ -736,7 +737,7 @@ def said_of_many_kinds(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    caplog.set_level(logging.INFO, logger="kscheduler.client.informer")
+    caplog.set_level(logging.INFO, logger="kscheduler.client")
     run_virtual(main())
     return [record for record in caplog.records if record.getMessage() != "list complete"]
 
@@ -794,10 +795,26 @@ def test_a_right_that_is_missing_is_said_of_its_kind_also_while_all_are_hindered
         await asyncio.sleep(100)
 
     lines = said_of_many_kinds(scenario, caplog)
-    assert sorted((line.getMessage(), vars(line)["resource"]) for line in lines) == [
-        ("list or watch failed", "pods"),
-        ("not allowed to list and watch", "nodes"),
+    assert sorted((line.getMessage(), vars(line).get("needs")) for line in lines) == [
+        ("list or watch failed", None),
+        ("not allowed to list and watch", "list and watch on nodes in v1"),
     ]
+
+
+def test_rights_that_are_taken_away_are_named_in_one_line_for_all_kinds_that_miss_them_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(cluster: Cluster, client: ClusterClient) -> None:
+        client.faults.add(FaultKind.FORBIDDEN, (Verb.LIST, Verb.WATCH))
+        await asyncio.sleep(1_000)
+        client.faults.clear()
+        await asyncio.sleep(700)
+
+    missing, end = said_of_many_kinds(scenario, caplog)
+    assert missing.levelno == logging.ERROR
+    assert vars(missing)["kinds"] == len(MANY_KINDS)
+    assert all(kind.plural in vars(missing)["needs"] for kind in MANY_KINDS)
+    assert (end.getMessage(), vars(end)["kinds"]) == ("allowed to list and watch again", len(MANY_KINDS))
 
 
 def test_the_last_error_is_there_for_readiness() -> None:
