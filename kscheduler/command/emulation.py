@@ -14,17 +14,20 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from kscheduler.client.outages import MOST_CAUSES
 from kscheduler.client.retry_pauses import Backoff
 from kscheduler.clock import Clock
 from kscheduler.config.emulated_version import FLAG
 from kscheduler.config.gate_flag import with_gates
 from kscheduler.config.releases import RELEASES, Release, is_newer, release_for, release_of
 from kscheduler.config.types import SchedulerConfig
-from kscheduler.errors import DEFINITE, APIError, ConfigError, DecodeError
+from kscheduler.errors import APIError, ConfigError, DecodeError
 
 log = logging.getLogger(__name__)
 
-ASK_FOR_S = 30.0  # an apiserver that does not tell its version for so long is taken for one of the oldest release
+# An apiserver whose answers hold no version for so long is taken for one of the oldest release. One that has just been
+# started forbids everything until its RBAC objects are loaded.
+ASK_FOR_S = 30.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 4.0
 
 ReadConfig = Callable[[Release], SchedulerConfig]  # the validated configuration in a release; ConfigError
@@ -115,13 +118,13 @@ async def choose(
     rng: random.Random,
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
 ) -> Choice:
-    """Ask the apiserver for its version, for `ASK_FOR_S` seconds if need be, and choose what is emulated.
+    """Ask the apiserver for its version until it answers, and choose what is emulated.
 
-    Raises ConfigError if the configuration is good only for releases that are newer than the apiserver.
+    Answers without a version are asked for again for `ASK_FOR_S` seconds. Raises ConfigError if the configuration is
+    good only for releases that are newer than the apiserver.
     """
     try:
         served = await _served(client, clock, rng, sleep)
-        release_for(served)
     except (APIError, DecodeError, ConfigError) as error:
         return emulations.choose_without(error)
     return emulations.choose(served)
@@ -130,20 +133,35 @@ async def choose(
 async def _served(
     client: VersionSource, clock: Clock, rng: random.Random, sleep: Callable[[float], Awaitable[object]]
 ) -> str:
-    end_s = clock.now() + ASK_FOR_S
+    """Return the version. Raises APIError, DecodeError or ConfigError if the apiserver answers, but does not tell."""
+    until_s: float | None = None  # answers without a version are put up with until then
+    told: set[str] = set()
     backoff = Backoff(rng, initial_s=FIRST_PAUSE_S, maximum_s=LONGEST_PAUSE_S)
     while True:
         try:
-            return served_version(await client.version())
-        except APIError as error:
-            pause_s = backoff.next_s(error.retry_after_s)
-            if isinstance(error, DEFINITE) or clock.now() + pause_s > end_s:
-                raise
-            if backoff.failures == 1:  # nothing else is done meanwhile that could say what is wrong
+            served = served_version(await client.version())
+            release_for(served)
+            return served
+        except (APIError, DecodeError, ConfigError) as error:
+            pause_s = backoff.next_s(error.retry_after_s if isinstance(error, APIError) else None)
+            if not _is_outage(error):
+                until_s = until_s or clock.now() + ASK_FOR_S
+                if clock.now() + pause_s > until_s:
+                    raise
+            # Nothing else is done meanwhile that could say what is wrong.
+            cause = error.cause if isinstance(error, APIError) else str(error)
+            if cause not in told and len(told) < MOST_CAUSES:
+                told.add(cause)
                 log.warning(
-                    "the apiserver's version is not known yet; the request is repeated", extra={"err": str(error)}
+                    "the apiserver's version is not known yet; it is asked until it tells, and nothing begins before",
+                    extra={"err": str(error)},
                 )
         await sleep(pause_s)
+
+
+def _is_outage(error: Exception) -> bool:
+    """Return True if no other request would be answered either: the apiserver is away, or does not know who asks."""
+    return isinstance(error, APIError) and (error.is_transient or error.status == 401)
 
 
 async def warn_if_newer(release: Release, client: VersionSource) -> None:

@@ -34,7 +34,7 @@ from kscheduler.command.flags.run_options import RunOptions, apply_run_options
 from kscheduler.command.memory import Collections
 from kscheduler.command.owner_file import write_for_owner
 from kscheduler.command.replica import Endpoint, Replica
-from kscheduler.command.served import Reviewers, build_server, build_webhook, connect_reviewers
+from kscheduler.command.served import Reviewers, build_probes, build_server, build_webhook, connect_reviewers
 from kscheduler.command.stop_signals import SIGNALS, end_at_next_signal
 from kscheduler.config.dump import to_yaml
 from kscheduler.config.emulated_version import FLAG
@@ -63,6 +63,8 @@ T = TypeVar("T")
 LESS_THAN_IT_SEEMS = "a flag does less than it seems to"
 # A leader must not lose its Lease because nobody reads what it logs.
 LOG_WAIT_S = 0.5
+# Without an answer of the apiserver, the HTTPS endpoint is there for probes after so long.
+PROBES_AFTER_S = 2.0
 FIELD_LESS_THAN_IT_SEEMS = "a field of the configuration does less than it seems to"
 
 
@@ -87,7 +89,7 @@ def run(options: RunOptions, clock: Clock) -> int:
     except KSchedulerError as error:
         if not isinstance(error, ConfigError):
             log.critical("ended by an error", extra={"err": str(error)})
-        return report(error)
+        return report(error, longest_wait_s=LOG_WAIT_S)
     finally:
         loop.close()
         asyncio.set_event_loop(None)
@@ -186,7 +188,9 @@ async def serve(
     try:
         # 1. Which release is emulated?
         if options.emulated_version is None:
-            chosen = await until_signal(choose(found, client, clock, random.Random(identity)))
+            choosing = choose(found, client, clock, random.Random(identity))
+            probes = partial(build_probes, options, reviewers, clock, metrics) if options.secure_port else None
+            chosen = await until_signal(with_probes(choosing, probes))
             if chosen is None:
                 return
             choice = chosen
@@ -256,6 +260,22 @@ async def serve(
             await cancel_and_wait(checking)
         for one in {client, reviewers.authentication, reviewers.authorization}:
             await one.close()
+
+
+async def with_probes(work: Coroutine[Any, Any, T], make_endpoint: Callable[[], Endpoint] | None) -> T:
+    """Return the result of `work`; if it takes long, an endpoint answers probes meanwhile. None: there is none."""
+    task = asyncio.ensure_future(work)
+    endpoint: Endpoint | None = None
+    try:
+        await asyncio.wait({task}, timeout=PROBES_AFTER_S)
+        if not task.done() and make_endpoint is not None:
+            endpoint = make_endpoint()
+            await endpoint.start()
+        return await task
+    finally:
+        await cancel_and_wait(task)
+        if endpoint is not None:
+            await endpoint.stop()
 
 
 async def until_signal(work: Coroutine[Any, Any, T]) -> T | None:

@@ -153,6 +153,32 @@ def build_server(
     return [trust, endpoint]
 
 
+def build_probes(options: RunOptions, reviewers: Reviewers, clock: Clock, metrics: Metrics) -> Endpoint:
+    """Build what answers probes at the HTTPS endpoint's address before there is a scheduler.
+
+    It is alive, and not ready: a kubelet would restart a process that does not answer while the apiserver is away, and
+    wait longer each time. Raises ConfigError for files and flags that cannot be used.
+    """
+    from kscheduler.serving.certificates import server_context
+    from kscheduler.serving.client_tls import ClientAskingContext
+    from kscheduler.serving.server import Listen, Server
+    from kscheduler.serving.tls_policy import tls_policy
+
+    policy = tls_policy(options.tls.min_version, options.tls.cipher_suites)
+    context = ClientAskingContext.under(policy, options.tls.named_pairs)
+    server_context(options.tls_cert_file, options.tls_private_key_file, options.cert_dir, context=context)
+    _, authenticator, authorizer = who_may_read(options, reviewers, clock, None, context.name_authorities)
+    health = Health()
+    health.add("readyz", "apiserver-version", lambda: "the apiserver's version is not known yet; the log says why")
+    return Server(
+        Listen(options.bind_address, options.secure_port, context),
+        metrics=metrics,
+        health=health,
+        authenticator=authenticator,
+        authorizer=authorizer,
+    )
+
+
 def who_may_read(
     options: RunOptions,
     reviewers: Reviewers,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from kscheduler.command.emulation import Emulation
-from kscheduler.command.running import until_signal, warn
+from kscheduler.command.running import until_signal, warn, with_probes
 from kscheduler.command.stop_signals import SIGNALS, end_at_once, end_hurried
 from kscheduler.config.load import parse_config
 from kscheduler.errors import ConfigError
@@ -43,6 +43,48 @@ async def test_what_is_waited_for_is_returned_or_raised() -> None:
     assert await until_signal(asyncio.sleep(0.0, "chosen")) == "chosen"
     with pytest.raises(ConfigError, match="wrong"):
         await until_signal(_wrong())
+
+
+class Endpoint:
+    """Notes when it is started and stopped."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.is_started = asyncio.Event()
+
+    async def start(self) -> None:
+        self.calls.append("start")
+        self.is_started.set()
+
+    async def stop(self) -> None:
+        self.calls.append("stop")
+
+
+async def test_probes_are_answered_while_the_apiserver_is_waited_for_and_no_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kscheduler.command.running.PROBES_AFTER_S", 0.0)
+    endpoint = Endpoint()
+
+    async def until_it_serves() -> str:
+        await endpoint.is_started.wait()
+        return "chosen"
+
+    assert await with_probes(until_it_serves(), lambda: endpoint) == "chosen"
+    assert endpoint.calls == ["start", "stop"]
+
+
+async def test_an_apiserver_that_answers_soon_needs_no_endpoint_for_probes() -> None:
+    endpoint = Endpoint()
+    assert await with_probes(asyncio.sleep(0.0, "chosen"), lambda: endpoint) == "chosen"
+    with pytest.raises(ConfigError, match="wrong"):
+        await with_probes(_wrong(), lambda: endpoint)
+    assert endpoint.calls == []
+
+
+async def test_a_wait_without_an_endpoint_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kscheduler.command.running.PROBES_AFTER_S", 0.0)
+    assert await with_probes(asyncio.sleep(0.01, "chosen"), None) == "chosen"
 
 
 async def _wrong() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from kscheduler.client.kube import KubeClient
@@ -11,9 +12,11 @@ from kscheduler.client.request_observer import NoObserver
 from kscheduler.client.reviews import User
 from kscheduler.clock import SystemClock
 from kscheduler.command.flags.run_options import RunOptions
-from kscheduler.command.served import connect_reviewers
+from kscheduler.command.served import Reviewers, build_probes, connect_reviewers
 from kscheduler.errors import APIError, ConfigError
+from kscheduler.observability.metrics import Metrics
 from kscheduler.serving.options import AuthenticationOptions, AuthorizationOptions
+from kscheduler.testing.controlplane.ports import free_port
 from tests.client.fake_apiserver import FakeAPIServer
 from tests.command.kubeconfigs import kubeconfig
 
@@ -57,3 +60,25 @@ async def test_a_kubeconfig_that_is_not_there_is_refused_with_its_flag(tmp_path:
     with pytest.raises(ConfigError, match=f"^--{flag}-kubeconfig: kubeconfig {absent}: no such file"):
         await connect_reviewers(options, client, clock, NoObserver())
     await client.close()
+
+
+async def test_a_scheduler_that_waits_for_the_apiserver_answers_that_it_is_alive_and_not_ready(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = SystemClock()
+    client = await KubeClient.connect(clock, kubeconfig=kubeconfig(tmp_path, "scheduler", "http://127.0.0.1:1"))
+    port = free_port()
+    options = RunOptions(bind_address="127.0.0.1", secure_port=port)
+    endpoint = build_probes(options, Reviewers(client, client), clock, Metrics(process=False))
+    await endpoint.start()
+    answers = {}
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=False)) as session:
+        for path in ("livez", "healthz", "readyz"):
+            async with session.get(f"https://127.0.0.1:{port}/{path}") as answer:
+                answers[path] = answer.status, await answer.text()
+    await endpoint.stop()
+    await client.close()
+    assert answers["livez"] == answers["healthz"] == (200, "ok")
+    assert answers["readyz"] == (500, "[-]apiserver-version failed: reason withheld\nreadyz check failed\n")
+    (record,) = caplog.records
+    assert "the apiserver's version is not known yet" in vars(record)["reasons"][0]
