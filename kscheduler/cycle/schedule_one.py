@@ -20,6 +20,7 @@ from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.times import rfc3339
 from kscheduler.clock import Clock
 from kscheduler.cycle.binding_tasks import PreBindSteps, QuickSteps
+from kscheduler.cycle.failure_log import FailureLog
 from kscheduler.cycle.refused_pods import RefusedPods
 from kscheduler.cycle.waiting_pods import WaitingPods
 from kscheduler.errors import APIError, Conflict, InternalError, NotFound, NotLeading
@@ -108,6 +109,7 @@ class ScheduleOne:
         self._refused_pods = refused_pods
         self._decisions = decisions  # kept to explain them later; None: they are not
         self._bind_outside = bind_outside
+        self._failures = FailureLog()
         self.rejections: KnownRejections | None = None  # of searches; set by who has the compiled lane
 
     # --- scheduling cycle ---
@@ -484,7 +486,7 @@ class ScheduleOne:
             self._nominations.remove(pod.uid)
             return
         if is_fault:
-            log.error("pod could not be scheduled", extra={"pod": pod.key, "err": status.message})
+            self._failures.log(pod.key, status, now)
             self._queue.requeue_after_error(queued, now)
         else:
             log.debug("pod fits no node", extra={"pod": pod.key, "reason": status.message})
