@@ -2,11 +2,13 @@
 
     python -m perf.memory                                # real-looking pods: 10,000, 50,000 and 150,000 on 5,000 nodes
     python -m perf.memory --pods 50000 --like benchmark  # the small pods that benchmarks create
+    python -m perf.memory --pods 50000 --like large      # pods of 10 kB, most of it managedFields
     python -m perf.memory --pods 10000 --types           # what kinds of Python objects use the memory
 
 Lists of nodes and pods are written to files, page by page, as an apiserver would answer them. For each size a separate
 process builds a Scheduler whose client reads these pages, decodes them as the real one does, and never has an event.
-1,000 more pods are pending. Memory is that of the process: before the first list, afterwards, and at its peak.
+1,000 more pods are pending. Memory is that of the process: before the first list, afterwards, at its peak, and at its
+peak once more when all watches have ended with 410 and everything was listed again in newer versions.
 A stall is the CPU time from one turn of the event loop to the next.
 """
 
@@ -23,7 +25,7 @@ import sys
 import tempfile
 import time
 import tracemalloc
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -52,6 +54,7 @@ class Result:
     before_mib: float  # after building the scheduler, before any list
     after_mib: float  # after everything was listed and garbage was collected
     peak_mib: float
+    relist_mib: float  # the peak until everything was listed again
     seconds: float  # until everything is listed
     cpu_s: float
     stall_ms: float  # the longest stall
@@ -66,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="perf.memory", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--nodes", type=int, default=NODES)
     parser.add_argument("--pods", type=int, action="append", help="bound pods, instead of 10,000, 50,000 and 150,000")
-    parser.add_argument("--like", choices=("real", "benchmark"), default="real", help="how much a pod says")
+    parser.add_argument("--like", choices=list(LIKE), default="real", help="how much a pod says")
     parser.add_argument("--types", action="store_true", help="also show which types and lines hold the memory")
     parser.add_argument("--listed", type=Path, help=argparse.SUPPRESS)  # we are the process that measures
     options = parser.parse_args(argv)
@@ -76,9 +79,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     print(f"{options.nodes:,} nodes, pods like {options.like}")
     print(
-        f"{'pods':>8}  {'before':>8}  {'after':>8}  {'peak MiB':>8}  {'bytes/pod':>9}  {'s':>6}  {'cpu s':>6}", end=""
+        f"{'pods':>8}  {'before':>8}  {'after':>8}  {'peak MiB':>8}  {'relist':>8}  {'bytes/pod':>9}  {'s':>6}  "
+        f"{'cpu s':>6}  {'stall ms':>8}  {'gc ms':>6}"
     )
-    print(f"  {'stall ms':>8}  {'gc ms':>6}")
     without: Result | None = None
     for pods in (0, *(options.pods or SIZES)):
         with tempfile.TemporaryDirectory() as directory:
@@ -87,8 +90,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         without = without or result
         print(
             f"{result.pods:>8,}  {result.before_mib:8.1f}  {result.after_mib:8.1f}  {result.peak_mib:8.1f}  "
-            f"{result.bytes_a_pod(without):9,.0f}  {result.seconds:6.2f}  {result.cpu_s:6.2f}  {result.stall_ms:8.1f}  "
-            f"{result.collector_ms:6.0f}",
+            f"{result.relist_mib:8.1f}  {result.bytes_a_pod(without):9,.0f}  {result.seconds:6.2f}  "
+            f"{result.cpu_s:6.2f}  {result.stall_ms:8.1f}  {result.collector_ms:6.0f}",
             flush=True,
         )
     return 0
@@ -113,8 +116,9 @@ async def measure(directory: Path, pods: int, types: bool) -> Result:
     from kscheduler.observability.metrics import Metrics
     from kscheduler.scheduler import Scheduler
 
+    client = PagesClient(directory)
     scheduler = Scheduler(
-        PagesClient(directory),  # type: ignore[arg-type]
+        client,  # type: ignore[arg-type]
         default_config(),
         clock=SystemClock(),
         rng=random.Random(0),
@@ -135,6 +139,10 @@ async def measure(directory: Path, pods: int, types: bool) -> Result:
     await scheduler.wait_for_sync()
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     took = collector.seconds
+    longest_s = stalls.longest_s
+    gc.collect()
+    after, peak = resident_mib(), peak_mib()
+    await client.expire({informer.resource.plural for informer in scheduler.informers})
     for task in (watching, observing):
         task.cancel()
     await asyncio.gather(watching, observing, return_exceptions=True)
@@ -143,15 +151,23 @@ async def measure(directory: Path, pods: int, types: bool) -> Result:
     if types:
         show_types()
     assert scheduler.cache.sizes()["pods"] == pods, scheduler.cache.sizes()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return Result(pods, before, resident_mib(), peak, seconds, cpu, 1000 * stalls.longest_s, 1000 * took)
+    return Result(pods, before, after, peak, peak_mib(), seconds, cpu, 1000 * longest_s, 1000 * took)
 
 
 class PagesClient:
-    """A client that answers lists from files, and whose watches report nothing."""
+    """A client that answers lists from files, and whose watches report nothing until they have expired."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self._expired = asyncio.Event()
+        self._ended: set[str] = set()  # kinds whose watch has ended
+        self._listed_again: dict[str, asyncio.Event] = defaultdict(asyncio.Event)  # kind -> it is watched again
+
+    async def expire(self, kinds: set[str]) -> None:
+        """End all watches with 410, and return once these kinds were listed again, each object in a newer version."""
+        self._expired.set()
+        for kind in kinds:
+            await self._listed_again[kind].wait()
 
     async def list_page(self, resource: Any, *, limit: int = 500, continue_token: str = "", **_: object) -> Any:
         from kscheduler.client.wire import decode_page
@@ -159,11 +175,25 @@ class PagesClient:
         file = self._directory / PAGES.format(plural=resource.plural, limit=limit, token=continue_token or "0")
         empty = b'{"metadata":{"resourceVersion":"1"},"items":[]}'
         await asyncio.sleep(0)
-        return decode_page(file.read_bytes() if file.exists() else empty, resource)
+        text = file.read_bytes() if file.exists() else empty
+        if self._expired.is_set():
+            text = text.replace(b'"resourceVersion":"', b'"resourceVersion":"9')
+        return decode_page(text, resource)
 
     async def watch(self, resource: Any, **_: object) -> AsyncIterator[list[Any]]:
+        from kscheduler.errors import Gone
+
+        if resource.plural not in self._ended:
+            await self._expired.wait()
+            self._ended.add(resource.plural)
+            raise Gone("too old resource version", status=410)
+        self._listed_again[resource.plural].set()
         await asyncio.Event().wait()
         yield []
+
+
+def peak_mib() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 class Stalls:
@@ -214,7 +244,7 @@ def show_types() -> None:
 
 
 def write_cluster(directory: Path, nodes: int, pods: int, like: str) -> None:
-    make_node, make_pod = (real_node, real_pod) if like == "real" else (small_node, small_pod)
+    make_node, make_pod = LIKE[like]
     write_pages(directory, "nodes", "NodeList", (make_node(i) for i in range(nodes)))
     everything = (make_pod(i, f"node-{i % nodes:05}" if i < pods else "") for i in range(pods + PENDING))
     write_pages(directory, "pods", "PodList", everything)
@@ -391,6 +421,15 @@ def real_pod(number: int, node: str) -> dict[str, Any]:
     return pod
 
 
+def large_pod(number: int, node: str) -> dict[str, Any]:
+    """About 10 kB: a real pod with as many managed fields as in a cluster with server-side apply."""
+    pod = real_pod(number, node)
+    known: dict[str, Any] = {".": {}, "f:lastTransitionTime": {}, "f:status": {}, "f:type": {}}
+    fields = {f'k:{{"type":"Condition{each}"}}': known for each in range(20)}
+    pod["metadata"]["managedFields"][0]["fieldsV1"]["f:status"] = {"f:conditions": fields}
+    return pod
+
+
 def small_pod(number: int, node: str) -> dict[str, Any]:
     """About 700 bytes: what kube-scheduler's own benchmark creates."""
     rng = random.Random(number)
@@ -505,6 +544,10 @@ def small_node(number: int) -> dict[str, Any]:
 def _uid(rng: random.Random) -> str:
     digits = f"{rng.getrandbits(128):032x}"
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+# --like: how nodes and pods are made
+LIKE = {"real": (real_node, real_pod), "large": (real_node, large_pod), "benchmark": (small_node, small_pod)}
 
 
 if __name__ == "__main__":
