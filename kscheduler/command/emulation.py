@@ -153,8 +153,11 @@ async def _served(
             if cause not in told and len(told) < MOST_CAUSES:
                 told.add(cause)
                 log.warning(
-                    "the apiserver's version is not known yet; it is asked until it tells, and nothing begins before",
-                    extra={"err": str(error)},
+                    "the version of the apiserver is not known yet",
+                    extra={
+                        "err": str(error),
+                        "needs": "an answer to GET /version: it is asked on, and nothing begins before",
+                    },
                 )
         await sleep(pause_s)
 
