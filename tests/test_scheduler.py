@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from kscheduler.assembly import check_supported
 from kscheduler.config.load import default_config, parse_config
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
 from kscheduler.observability.metrics import Metrics
 from kscheduler.queue.pod_info import QueuedPodInfo
-from kscheduler.scheduler import Options, Scheduler, check_supported
+from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import FaultKind, Verb

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 import uvloop
 
+from kscheduler.assembly import DEFAULT_BIND_CONCURRENCY, check_supported
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.fault_log import report_fault
 from kscheduler.client.gone_holder import GoneHolder
@@ -51,7 +52,7 @@ from kscheduler.framework.plugins.registry import known_plugins
 from kscheduler.observability import logs
 from kscheduler.observability.metrics import Metrics
 from kscheduler.observability.request_measurements import RestClientMeasurements
-from kscheduler.scheduler import DEFAULT_BIND_CONCURRENCY, Options, Scheduler, check_supported
+from kscheduler.scheduler import Options, Scheduler
 from kscheduler.serving.health import Health
 from kscheduler.telemetry.settings import idle_arguments
 from kscheduler.wasm.loading.plugins import GuestPlugins

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from kscheduler.assembly import check_supported
 from kscheduler.config.gate_flag import with_gates
 from kscheduler.config.load import default_config, in_release, load_config, parse_config
 from kscheduler.config.metric_source_validation import KINDS, kind_of
@@ -11,7 +12,6 @@ from kscheduler.config.releases import DEFAULT_RELEASE, Release, release_of
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
 from kscheduler.framework.out_of_tree import find_plugins
-from kscheduler.scheduler import check_supported
 from kscheduler.simulator.options import SimulateArguments
 from kscheduler.telemetry.settings import telemetry_settings
 from kscheduler.wasm.loading.plugins import GuestPlugins

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kscheduler.assembly import check_supported
 from kscheduler.config.coscheduling import (
     CoschedulingArgs,
     longest_wait_s,
@@ -15,7 +16,6 @@ from kscheduler.config.load import default_config, parse_config
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
-from kscheduler.scheduler import check_supported
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 AS_DOCUMENTED = (

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from kscheduler.assembly import check_supported
 from kscheduler.config.load import parse_config
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
 from kscheduler.quotas.queue_file import share_queues
-from kscheduler.scheduler import check_supported
 
 CONFIG = """\
 apiVersion: kubescheduler.config.k8s.io/v1

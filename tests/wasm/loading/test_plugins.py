@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kscheduler.assembly import check_supported
 from kscheduler.cache.cache import Cache
 from kscheduler.config.load import parse_config
 from kscheduler.config.types import SchedulerConfig
@@ -20,7 +21,6 @@ from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.status import Code
 from kscheduler.input.redaction import Secret
 from kscheduler.observability.metrics import Metrics
-from kscheduler.scheduler import check_supported
 from kscheduler.testing import make_pod
 from kscheduler.testing.controlplane.patience import until
 from kscheduler.wasm.loading.abi import Abi
