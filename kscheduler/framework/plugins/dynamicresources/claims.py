@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import Protocol
 
-from kscheduler.api.devices import ResourceClaim, ResourceClaimConsumerReference
+from kscheduler.api.devices import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
 from kscheduler.api.objects import Pod, PodResourceClaim
 from kscheduler.api.pod_groups import PodGroup
 from kscheduler.devices.results import NODE_NAME
@@ -225,3 +225,10 @@ def _check_class(class_name: str, request: str, devices: Devices) -> Status | No
     if class_name not in devices.classes:
         return unresolvable(f"request {request}: device class {class_name} does not exist")
     return None
+
+
+def skips_node_operations(allocation: AllocationResult | None) -> bool:
+    """Return whether a kubelet is to skip an operation for a device of the allocation."""
+    if allocation is None:
+        return False
+    return any(each.skip_node_operations for each in allocation.devices.results or ())

@@ -21,6 +21,7 @@ from kscheduler.devices.allocator import AllocationError, Allocator
 from kscheduler.devices.matching import DeviceQuery
 from kscheduler.devices.requests import Variant
 from kscheduler.devices.search import MAX_RESULTS
+from kscheduler.framework.plugins.dynamicresources.scoring import MAX_ALTERNATIVES
 from kscheduler.snapshot.free_devices import FreeCounts, FreeDevices
 from kscheduler.snapshot.row_outcomes import RowOutcomes
 
@@ -209,3 +210,13 @@ def _combined(marks: Sequence[bytearray], combine: Callable[[int, int], int]) ->
         return marks[0]
     combined = functools.reduce(combine, (int.from_bytes(each, _ORDER) for each in marks))
     return bytearray(combined.to_bytes(len(marks[0]), _ORDER))
+
+
+def note_judged(outcomes: RowOutcomes, rows: Sequence[int], judgement: Judgement, verdicts: Verdicts) -> None:
+    """Note what numbers of free devices say of rows (nodes)."""
+    to_search, alternatives = set(judgement.rows), judgement.alternatives
+    for row in rows:
+        if verdicts.code(row) != FEASIBLE:
+            outcomes.reject(row)
+        elif row not in to_search:
+            outcomes.accept(row, MAX_ALTERNATIVES - alternatives[row] if row in alternatives else 0)

@@ -8,13 +8,11 @@ kube-scheduler's.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import partial
 
 from msgspec.structs import replace
 
-from kscheduler._fast import FEASIBLE, Scores, Verdicts, clear_raw, normalize, reject_marked, set_raws
+from kscheduler._fast import Scores, Verdicts, clear_raw, normalize, set_raws
 from kscheduler.api.devices import FINALIZER, AllocationResult, ResourceClaim
 from kscheduler.api.labels import NodeTerm, compile_node_selector_term
 from kscheduler.api.objects import (
@@ -25,7 +23,7 @@ from kscheduler.api.objects import (
 )
 from kscheduler.api.resources import pod_resources
 from kscheduler.cel.selectors import selectors_for
-from kscheduler.devices.allocator import AllocationError, Allocator, PoolError, SearchStopped
+from kscheduler.devices.allocator import Allocator
 from kscheduler.devices.selection import Selectors
 from kscheduler.devices.slices import OPTIONAL_NODE_OPERATIONS, skips_operations
 from kscheduler.errors import DecodeError, InternalError
@@ -40,29 +38,24 @@ from kscheduler.framework.events import (
     Registration,
 )
 from kscheduler.framework.faults import CycleFault, running
-from kscheduler.framework.interface import Handle, PostFilterResult, PreFilterResult, PreparedClaims
+from kscheduler.framework.interface import Handle, PostFilterResult, PreFilterResult
 from kscheduler.framework.normalize import default_normalize
 from kscheduler.framework.plugins.dynamicresources import conditions, extended_resources, hints
-from kscheduler.framework.plugins.dynamicresources.asked import Asked, AskedClaims
+from kscheduler.framework.plugins.dynamicresources.asked import AskedClaims
 from kscheduler.framework.plugins.dynamicresources.binding import ClaimBinding, NotWritten, Timeouts
+from kscheduler.framework.plugins.dynamicresources.claim_rows import NOT_AVAILABLE, ClaimRows
+from kscheduler.framework.plugins.dynamicresources.claim_search import CANNOT_ALLOCATE, ClaimSearch
 from kscheduler.framework.plugins.dynamicresources.claims import (
     NotReady,
     check_requests,
     consumers_of,
     find_claims,
-    group_name,
-    only_node,
+    skips_node_operations,
 )
 from kscheduler.framework.plugins.dynamicresources.conditions import ConditionsFailed, ConditionsTimedOut
-from kscheduler.framework.plugins.dynamicresources.counting import (
-    Judgement,
-    decide_all,
-    decide_unknown,
-    needs_of,
-    reject_short,
-)
 from kscheduler.framework.plugins.dynamicresources.deallocation import Deallocation
 from kscheduler.framework.plugins.dynamicresources.node_resources import NodeResources
+from kscheduler.framework.plugins.dynamicresources.preparation import ClaimPreparation
 from kscheduler.framework.plugins.dynamicresources.scoring import MAX_ALTERNATIVES, score_of
 from kscheduler.framework.plugins.dynamicresources.state import NodeAllocation, PodClaims
 from kscheduler.framework.status import SKIP, Code, Status, error_status, unresolvable, unschedulable
@@ -77,17 +70,11 @@ NAME = "DynamicResources"
 _CLAIMS = "DynamicResources/claims"
 _BEGUN = "DynamicResources/begun"
 _MEMBERS = "DynamicResources/members"
-_ALLOCATED = "allocated"  # the key of pods whose claims are allocated on one node
 
 DEFAULT_TIMEOUTS = Timeouts()
 
-CANNOT_ALLOCATE = unresolvable("cannot allocate all claims")
-NOT_AVAILABLE = unresolvable("resourceclaim not available on the node")
-CANNOT_FIT = unresolvable("cannot fit resource")
 NO_STATE = error_status("not found")
-STALE = unresolvable("cannot schedule extended resource claim")
 
-MAX_SEARCHES = 32  # of nodes before a pod is placed by kernels; if it takes more, all of its plugins decide
 _MAX_SCORE = 1 << 20  # more than claims with prioritised lists for all of their devices can have
 
 
@@ -118,25 +105,16 @@ class DynamicResources:
         self._deallocation = Deallocation(handle.devices, self._binding, handle.rng)
         self._hints = hints.ClaimHints(handle.devices)
         self._free = FreeDevices(handle.table, handle.devices, handle.release, self._selectors)
-        self._asked = AskedClaims(handle.devices)
-        self._owners = ResourceOwners(handle.table)
-        self._resource_requests = extended_resources.KeptRequests(handle.devices)
-        self._verdicts = Verdicts()
-        self._prepared: tuple[str, PodClaims] | None = None  # uid of a pod that may be placed by kernels, its claims
-        self._drawn: tuple[str, ResourceClaim] | None = None  # the same uid, the special claim that is new in it
-        devices = handle.devices
-        self._new_allocator = partial(
-            Allocator,
-            handle.release,
-            devices.allocated,
-            devices.classes,
-            devices.slices,
-            self._selectors,
-            draw_share_id=self._draw_share_id,
-        )
+        filter_s = timeouts.filter_s if handle.release.has("DRASchedulerFilterTimeout") else 0.0
+        self._search = search = ClaimSearch(handle, self._selectors, filter_s)
+        asked, owners = AskedClaims(handle.devices), ResourceOwners(handle.table)
+        shared = handle, search, asked, self._free, owners, self._binding, self._node_resources
+        self._rows = ClaimRows(*shared)
+        self._preparation = ClaimPreparation(*shared)
+        # For each pod of a batch: without a call in between.
+        self.prepare_claims = self._preparation.prepare
+        self.awaits_allocation = self._preparation.awaits_allocation
         self._heeds_operations = handle.release.devices.has_optional_node_operations
-        self._in_flight = devices.in_flight
-        self._filter_s = timeouts.filter_s if handle.release.has("DRASchedulerFilterTimeout") else 0.0
 
     # --- queue ---
 
@@ -179,12 +157,12 @@ class DynamicResources:
             return False
         if pod_resources(waiting).total.scalars:  # devices may back them
             return True
-        return self._may_take(PodClaims(claims, allocator=self._new_allocator()), self._node_resources)
+        return self._rows.may_take(PodClaims(claims, allocator=self._search.new_allocator()), self._node_resources)
 
     # --- filter ---
 
     def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
-        extended = self._extended_resources(pod)
+        extended = self._search.extended_resources(pod)
         if state.group is not None and self._devices.accepts_groups:
             _members(state.group)[pod.uid] = PodClaims([])
         if not pod.pod.spec.resource_claims and not extended:
@@ -197,7 +175,7 @@ class DynamicResources:
             return None, unresolvable(str(missing))
         cycle = PodClaims(claims, extended=extended, consumers=consumers)
         if extended:
-            special = self._devices.special_claim(pod.pod) or self._new_special(pod.pod)
+            special = self._devices.special_claim(pod.pod) or self._search.new_special(pod.pod)
             claims.append(special)
             cycle.has_special, cycle.special_uid = True, special.metadata.uid
         if not claims:
@@ -208,23 +186,6 @@ class DynamicResources:
         if status is None and state.group is not None and self._devices.accepts_groups:
             _members(state.group)[pod.uid] = cycle
         return None, status
-
-    def _new_special(self, pod: Pod) -> ResourceClaim:
-        """Return the pod's new claim for extended resources; the one with which kernels have just failed to place it.
-
-        So random numbers are drawn as if the kernels had not been asked.
-        """
-        drawn, self._drawn = self._drawn, None
-        if drawn is not None and drawn[0] == pod.metadata.uid:
-            return drawn[1]
-        return extended_resources.new_claim(pod, self._handle.rng)
-
-    def _extended_resources(self, pod: PodInfo) -> dict[str, int]:
-        """Return the extended resources that the pod requests, with amounts; none if no class backs any of them."""
-        scalars = pod.resources.total.scalars
-        if not scalars or self._devices.resources.isdisjoint(name for name, amount in scalars.items() if amount):
-            return {}
-        return {name: amount for name, amount in scalars.items() if amount and extended_resources.is_backable(name)}
 
     def _look_at(self, cycle: PodClaims, group: CycleState | None) -> Status | None:
         """Find where allocated claims can be used, and prepare to allocate the others.
@@ -257,11 +218,8 @@ class DynamicResources:
                 if status is not None:
                     return status
         if needs_allocator:
-            cycle.allocator = self._new_allocator()
+            cycle.allocator = self._search.new_allocator()
         return None
-
-    def _draw_share_id(self) -> str:
-        return str(uuid.UUID(int=self._handle.rng.getrandbits(128), version=4))
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         cycle = state.read(_CLAIMS, PodClaims)
@@ -269,7 +227,7 @@ class DynamicResources:
         special: ResourceClaim | None = None
         mappings: list[ContainerExtendedResourceRequest] = []
         if cycle.has_special:
-            found = self._special_on(cycle, pod.pod, node)
+            found = self._search.special_on(cycle, pod.pod, node)
             if isinstance(found, Status):
                 return found
             special, mappings = found
@@ -286,12 +244,12 @@ class DynamicResources:
         # 3. Can the others be allocated?
         if self._heeds_operations and cycle.shared and not skips_operations(node.node):
             for position, shared in cycle.shared.items():
-                if _skips_operations(shared):
+                if skips_node_operations(shared):
                     text = f"resource claim {cycle.claims[position].key} allocation requires {OPTIONAL_NODE_OPERATIONS}"
                     return unresolvable(f"{text} feature on the node")
         results: list[AllocationResult] = []
         if cycle.allocator is not None:
-            allocated = self._allocate(cycle.allocator, cycle, special, node)
+            allocated = self._search.allocate(cycle.allocator, cycle, special, node)
             if isinstance(allocated, Status):
                 return allocated
             results = allocated
@@ -312,7 +270,7 @@ class DynamicResources:
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
         cycle = state.read(_CLAIMS, PodClaims)
         cycle.rejections = [CANNOT_ALLOCATE]
-        for row in self._rows_to_search(cycle, pod, table, verdicts, code):
+        for row in self._rows.to_search(cycle, pod, table, verdicts, code):
             node = table.at(row)
             status = self.filter(state, pod, node)
             if cycle.outcomes is not None:
@@ -328,134 +286,16 @@ class DynamicResources:
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         return state.read(_CLAIMS, PodClaims).rejections[detail]
 
-    def _rows_to_search(
-        self, cycle: PodClaims, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int
-    ) -> list[int]:
-        """Reject the rows (nodes) with too few free devices. Returns the feasible ones that `filter` has to judge."""
-        if self._node_resources is not None and self._may_take(cycle, self._node_resources):
-            return verdicts.feasible_rows()  # what devices take depends on which ones a pod gets
-        if cycle.allocator is None:
-            return self._keep_available(cycle, table, verdicts, code)
-        unallocated = [claim for _, claim in cycle.unallocated()]
-        if len(unallocated) < len(cycle.claims):
-            needs = None if cycle.has_special else needs_of(unallocated, cycle.allocator)
-            if needs is not None:
-                reject_short(needs, self._free, verdicts, code)
-            return verdicts.feasible_rows()
-        if not cycle.has_special:
-            return self._count(cycle, cycle.allocator, unallocated, verdicts, code)
-        if unallocated[-1].spec.devices.requests is not None:
-            return verdicts.feasible_rows()
-        if not self._owners.rows(cycle.extended):
-            found = self._special_beside(cycle, pod.pod, {})
-            if not isinstance(found, Status) and found[0] is not None:
-                return self._count(cycle, cycle.allocator, [*cycle.of_user, found[0]], verdicts, code)
-        # The special claim has other requests on nodes that have some of the extended resources themselves.
-        to_search: list[int] = []
-        rows_of: dict[int, tuple[ResourceClaim, list[int]]] = {}  # id of a special claim -> the claim, its nodes
-        rows = verdicts.feasible_rows()
-        for row in rows:
-            found = self._special_on(cycle, pod.pod, table.at(row))
-            if isinstance(found, Status):
-                to_search.append(row)
-            elif found[0] is not None:
-                rows_of.setdefault(id(found[0]), (found[0], []))[1].append(row)
-        for special, some in rows_of.values():
-            claims = [*cycle.of_user, special]
-            to_search += self._count(
-                cycle, cycle.allocator, claims, verdicts, code, None if len(some) == len(rows) else some
-            )
-        cycle.is_counted = True
-        return sorted(to_search)
-
-    def _may_take(self, cycle: PodClaims, node_resources: NodeResources) -> bool:
-        """Return whether the pod's devices may take something of their node, on any node."""
-        if node_resources.concerns_allocated(cycle):
-            return True
-        if cycle.allocator is None or not self._devices.slices.takers:
-            return False
-        if cycle.has_special:  # its requests depend on the node
-            return True
-        asked = self._asked.of([claim for _, claim in cycle.unallocated()], cycle.allocator)
-        return asked is None or node_resources.may_take(asked)
-
-    def _keep_available(self, cycle: PodClaims, table: NodeTable, verdicts: Verdicts, code: int) -> list[int]:
-        """Reject the rows (nodes) where a pod's allocated claims cannot be used, if these name their nodes.
-
-        Returns the feasible rows that `filter` has to judge: all or none.
-        """
-        if cycle.has_special or (self._binding.awaits_conditions and conditions.has_conditions(cycle.claims)):
-            return verdicts.feasible_rows()
-        if self._heeds_operations and any(_skips_operations(each.status.allocation) for each in cycle.claims):
-            return verdicts.feasible_rows()
-        usable: list[set[int]] = []  # for each claim
-        for terms in cycle.nodes:
-            names = set[str]()
-            for term in terms or ():
-                if term.node_names is None:
-                    return verdicts.feasible_rows()
-                names.update(term.node_names)
-            if terms is None:
-                usable.append(set(verdicts.feasible_rows()))
-                continue
-            nodes = [node for name in names if (node := table.get(name)) is not None]
-            usable.append(
-                {
-                    node.row
-                    for node in nodes
-                    if verdicts.code(node.row) == FEASIBLE
-                    and any(term.matches(node.labels, node.name) for term in terms)
-                }
-            )
-        feasible = verdicts.feasible_count()
-        cycle.unavailable.update(position for position, rows in enumerate(usable) if len(rows) < feasible)
-        cycle.rejections.append(NOT_AVAILABLE)
-        verdicts.keep_only(sorted(set.intersection(*usable)), code, cycle.rejections.index(NOT_AVAILABLE))
-        return []
-
-    def _count(
-        self,
-        cycle: PodClaims,
-        allocator: Allocator,
-        claims: Sequence[ResourceClaim],
-        verdicts: Verdicts,
-        code: int,
-        rows: list[int] | None = None,
-    ) -> list[int]:
-        """Judge rows (nodes), None for all, by their numbers of free devices. Returns those that `filter` has to judge.
-
-        `claims`: all claims of the pod, which have no allocations.
-        """
-        asked = self._asked.of(claims, allocator)
-        if asked is None:
-            return verdicts.feasible_rows() if rows is None else rows
-        cycle.plan, cycle.plan_special = asked.plan, claims[-1] if cycle.has_special else None
-        needs = asked.needs
-        outcomes = None if rows is not None else self._free.outcomes(asked.key)
-        if outcomes is not None:
-            # 1. Most rows are as they were when they were judged for a pod with such claims.
-            is_decided = outcomes.mostly_unknown and decide_all(needs, self._free, outcomes)
-            cycle.outcomes, cycle.is_counted = outcomes, True
-            reject_marked(verdicts, outcomes.rejected, code, 1)
-            rows = [row for row in sorted(outcomes.unknown) if verdicts.code(row) == FEASIBLE]
-            if is_decided or not rows:
-                return rows
-        # 2. Numbers say what comes of most of the others.
-        if needs is None:
-            return verdicts.feasible_rows() if rows is None else rows
-        judgement = reject_short(needs, self._free, verdicts, code, rows)
-        cycle.is_counted = True
-        cycle.alternatives.update(judgement.alternatives)
-        if outcomes is not None and rows is not None:
-            _note_judged(outcomes, rows, judgement, verdicts)
-        return judgement.rows
-
     def _is_elsewhere(self, cycle: PodClaims, position: int, node: NodeInfo) -> bool:
         """Return whether a claim has an allocation that cannot be used on this node."""
         terms, claim = cycle.nodes[position], cycle.claims[position]
         if terms is not None and not any(term.matches(node.labels, node.name) for term in terms):
             return True
-        return self._heeds_operations and _skips_operations(claim.status.allocation) and not skips_operations(node.node)
+        return (
+            self._heeds_operations
+            and skips_node_operations(claim.status.allocation)
+            and not skips_operations(node.node)
+        )
 
     def _is_unavailable(self, cycle: PodClaims, position: int, node: NodeInfo) -> bool:
         claim = cycle.claims[position]
@@ -467,67 +307,6 @@ class DynamicResources:
             return not conditions.is_ready(claim) and self._binding.is_overdue(claim)
         except ConditionsFailed:
             return True
-
-    def _allocate(
-        self, allocator: Allocator, cycle: PodClaims, special: ResourceClaim | None, node: NodeInfo
-    ) -> list[AllocationResult] | Status:
-        plan = None if cycle.plan is None or special is not cycle.plan_special else cycle.plan
-        # With a plan, none has an allocation.
-        claims = [*cycle.claims] if cycle.plan is not None else [claim for _, claim in cycle.unallocated()]
-        if special is not None and cycle.special is claims[-1]:
-            claims[-1] = special
-        try:
-            results = allocator.allocate(node.node, claims, should_stop=self._deadline(), plan=plan)
-        except SearchStopped:
-            # No rejection but a fault, so that the pod is tried again without waiting for an event.
-            return error_status(f"node {node.name}: timed out trying to allocate devices")
-        except PoolError as error:
-            return unresolvable(str(error))
-        except AllocationError as error:
-            return error_status(str(error))
-        if results is None or len(results) != len(claims):
-            return CANNOT_ALLOCATE
-        return results
-
-    def _deadline(self) -> Callable[[], bool]:
-        """Return a function that returns whether a search that begins now has to stop."""
-        if self._filter_s <= 0:
-            return _never
-        stopwatch = self._handle.stopwatch
-        end = stopwatch() + self._filter_s
-        return lambda: stopwatch() >= end
-
-    def _special_on(
-        self, cycle: PodClaims, pod: Pod, node: NodeInfo
-    ) -> tuple[ResourceClaim | None, list[ContainerExtendedResourceRequest]] | Status:
-        """Return the special claim with its requests on this node, and which containers use them.
-
-        None for the claim if device plugins provide all extended resources here. A status if the node cannot be used.
-        """
-        if cycle.claims[-1].spec.devices.requests is not None:  # of an earlier attempt: it is deleted at PostFilter
-            return STALE
-        return self._special_beside(cycle, pod, node.allocatable.resources.scalars)
-
-    def _special_beside(
-        self, cycle: PodClaims, pod: Pod, own: Mapping[str, int]
-    ) -> tuple[ResourceClaim | None, list[ContainerExtendedResourceRequest]] | Status:
-        """Do the same for a node that has these extended resources itself."""
-        missing: list[str] = []
-        for name in cycle.extended:
-            if not own.get(name) and self._devices.class_of_resource(name) is not None:
-                missing.append(name)
-            elif name not in own:
-                return CANNOT_FIT
-        if not missing and not cycle.of_user:
-            return None, []
-        key = tuple(missing)
-        known = cycle.variants.get(key)
-        if known is None:
-            special = cycle.claims[-1]
-            requests, mappings = extended_resources.requests_for(pod, missing, self._devices)
-            known = extended_resources.with_requests(special, requests), mappings
-            cycle.variants[key] = known
-        return known
 
     # --- when no node fits ---
 
@@ -613,9 +392,11 @@ class DynamicResources:
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         cycle = state.get(_CLAIMS, PodClaims)
-        if cycle is None and self._prepared is not None and self._prepared[0] == pod.uid:  # placed by kernels
-            cycle, self._prepared, self._drawn = self._prepared[1], None, None
-            state.write(_CLAIMS, cycle)
+        if cycle is None:
+            prepared = self._preparation.prepared
+            if prepared is not None and prepared[0] == pod.uid:  # placed by kernels
+                cycle, self._preparation.prepared, self._search.drawn = prepared[1], None, None
+                state.write(_CLAIMS, cycle)
         if cycle is None or cycle.allocator is None:
             return None
         unallocated = cycle.unallocated()
@@ -662,13 +443,13 @@ class DynamicResources:
         special: ResourceClaim | None = None
         mappings: list[ContainerExtendedResourceRequest] = []
         if cycle.has_special:
-            wanted = self._special_on(cycle, pod, node)
+            wanted = self._search.special_on(cycle, pod, node)
             if isinstance(wanted, Status):
                 return wanted
             special, mappings = wanted
             if special is None and not cycle.of_user:
                 return None
-        results = self._allocate(allocator, cycle, special, node)
+        results = self._search.allocate(allocator, cycle, special, node)
         if isinstance(results, Status):
             return results
         found = cycle.by_node[node_name] = NodeAllocation(results, special, mappings)
@@ -715,137 +496,6 @@ class DynamicResources:
     def sign_pod(self, pod: PodInfo) -> bool:
         return bool(pod.pod.spec.resource_claims)
 
-    def prepare_claims(self, pod: PodInfo) -> PreparedClaims | None:
-        """Return what decides about the pod's claims: the one node where they are allocated, or what is known of each.
-
-        None if they have to be looked at on each node; if some of them are allocated and others not; if they score
-        differently by node; and if some may be those of the pod's group.
-        """
-        self._prepared = None
-        if self._devices.accepts_groups and group_name(pod.pod) is not None:
-            return None
-        extended = self._extended_resources(pod) if pod.resources.total.scalars else None
-        if extended:
-            return None if pod.pod.spec.resource_claims else self._prepare_resources(pod, extended)
-        try:
-            claims = find_claims(pod.pod, self._devices)
-        except NotReady:
-            return None
-        in_flight, allocated = self._in_flight, 0
-        for claim in claims:
-            if claim.status.allocation is not None:
-                allocated += 1
-            elif claim.metadata.uid in in_flight:
-                return None
-        if not claims:
-            return None
-        if allocated:
-            return self._prepare_allocated(pod, claims) if allocated == len(claims) else None
-        return self._prepare_unallocated(pod, PodClaims(claims), claims)
-
-    def awaits_allocation(self, pod: PodInfo) -> bool:
-        if not self._in_flight:
-            return False
-        try:
-            claims = find_claims(pod.pod, self._devices)
-        except NotReady:
-            return False
-        return any(claim.status.allocation is None and claim.metadata.uid in self._in_flight for claim in claims)
-
-    def _prepare_allocated(self, pod: PodInfo, claims: list[ResourceClaim]) -> PreparedClaims | None:
-        """Prepare to place a pod whose claims are all allocated; None if they do not name one and the same node."""
-        if self._binding.awaits_conditions and conditions.has_conditions(claims):
-            return None
-        if self._heeds_operations and any(_skips_operations(each.status.allocation) for each in claims):
-            return None
-        name = only_node(claims)
-        node = None if name is None else self._handle.table.get(name)
-        if node is None:
-            return None
-        if self._node_resources is not None and self._node_resources.concerns_on(claims, pod.pod, node):
-            return None
-        self._prepared = pod.uid, PodClaims(claims, allocations=[None] * len(claims))
-        return PreparedClaims(_ALLOCATED, node.row)
-
-    def _prepare_resources(self, pod: PodInfo, extended: dict[str, int]) -> PreparedClaims | None:
-        """Prepare to place a pod with extended resources, if classes back all of them and no node has one itself."""
-        if self._owners.rows(extended) or self._devices.special_claim(pod.pod) is not None:
-            return None
-        found = self._resource_requests.of(pod.pod, extended)
-        if found is None:
-            return None
-        requests, mappings = found
-        special = self._new_special(pod.pod)
-        self._drawn = pod.uid, special
-        asking = extended_resources.with_requests(special, requests)
-        cycle = PodClaims([special], has_special=True, special_uid=special.metadata.uid, extended=extended)
-        cycle.variants[tuple(extended)] = asking, mappings
-        cycle.plan_special = asking
-        return self._prepare_unallocated(pod, cycle, [asking])
-
-    def _prepare_unallocated(
-        self, pod: PodInfo, cycle: PodClaims, claims: Sequence[ResourceClaim]
-    ) -> PreparedClaims | None:
-        """Prepare to place a pod whose claims have no allocation, by what is known of each row (node)."""
-        allocator = self._new_allocator()
-        asked = self._asked.of(claims, allocator)
-        if asked is None or (self._node_resources is not None and self._node_resources.may_take(asked)):
-            return None
-        number = len(claims)
-        cycle.nodes, cycle.allocations = [None] * number, [None] * number
-        cycle.allocator, cycle.plan = allocator, asked.plan
-        outcomes = self._free.outcomes(asked.key)
-        if outcomes is None or not self._find_unknown(cycle, allocator, asked, outcomes):
-            return None
-        if outcomes.scores_differ:  # they are normalised over the feasible nodes
-            return None
-        outcomes.state()
-        cycle.outcomes, cycle.is_counted = outcomes, True
-        self._prepared = pod.uid, cycle
-        return PreparedClaims(outcomes)
-
-    def _find_unknown(
-        self,
-        cycle: PodClaims,
-        allocator: Allocator,
-        asked: Asked,
-        outcomes: RowOutcomes,
-    ) -> bool:
-        """Find the outcomes of rows (nodes) that are unknown. Returns False if that is not possible, or takes long."""
-        if not outcomes.unknown:
-            return True
-        # 1. Numbers of free devices say what comes of most.
-        needs = asked.needs
-        is_decided = outcomes.mostly_unknown and decide_all(needs, self._free, outcomes)
-        if asked.only_need is not None and not is_decided:
-            decide_unknown(asked.only_need, self._free, outcomes)
-            is_decided = True
-        if not outcomes.unknown:
-            return True
-        table, verdicts = self._handle.table, self._verdicts
-        verdicts.reset(table.columns)
-        rows = [row for row in sorted(outcomes.unknown) if verdicts.code(row) == FEASIBLE]
-        if len(rows) < len(outcomes.unknown):
-            for row in outcomes.unknown.difference(rows):  # there is no node
-                outcomes.reject(row)
-        if needs is not None and rows and not is_decided:
-            judgement = reject_short(needs, self._free, verdicts, 1, rows)
-            _note_judged(outcomes, rows, judgement, verdicts)
-            rows = judgement.rows
-        # 2. The others are searched, also those that the pod's filters would reject: for the next pods.
-        if len(rows) > MAX_SEARCHES:
-            return False
-        for row in rows:
-            node = table.at(row)
-            results = self._allocate(allocator, cycle, cycle.plan_special, node)
-            if not isinstance(results, Status):
-                outcomes.accept(row, score_of(cycle.claims, results))
-            elif results is CANNOT_ALLOCATE:
-                outcomes.reject(row)
-            else:
-                return False
-        return not outcomes.unknown
-
     def compile_claims(self, draft: ClassDraft, key: Hashable) -> None:
         if isinstance(key, RowOutcomes):
             draft.filter_asked(key.marks(self._handle.table.columns))
@@ -884,27 +534,6 @@ def _note(cycle: PodClaims, outcomes: RowOutcomes, row: int, name: str, status: 
         outcomes.accept(row, 0 if found is None else score_of(cycle.claims, found.results))
     elif status is CANNOT_ALLOCATE:
         outcomes.reject(row)
-
-
-def _note_judged(outcomes: RowOutcomes, rows: Sequence[int], judgement: Judgement, verdicts: Verdicts) -> None:
-    """Note what numbers of free devices say of rows (nodes)."""
-    to_search, alternatives = set(judgement.rows), judgement.alternatives
-    for row in rows:
-        if verdicts.code(row) != FEASIBLE:
-            outcomes.reject(row)
-        elif row not in to_search:
-            outcomes.accept(row, MAX_ALTERNATIVES - alternatives[row] if row in alternatives else 0)
-
-
-def _skips_operations(allocation: AllocationResult | None) -> bool:
-    """Return whether a kubelet is to skip an operation for a device of the allocation."""
-    if allocation is None:
-        return False
-    return any(each.skip_node_operations for each in allocation.devices.results or ())
-
-
-def _never() -> bool:
-    return False
 
 
 def _compile(selector: NodeSelector) -> tuple[NodeTerm, ...]:

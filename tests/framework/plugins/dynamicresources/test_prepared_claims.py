@@ -13,7 +13,7 @@ from kscheduler.api.devices import AllocationResult, ResourceClaim
 from kscheduler.api.objects import NodeSelector, NodeSelectorTerm, SelectorRequirement
 from kscheduler.config.releases import Release
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.plugins.dynamicresources.plugin import CANNOT_ALLOCATE
+from kscheduler.framework.plugins.dynamicresources.claim_search import CANNOT_ALLOCATE
 from kscheduler.framework.plugins.dynamicresources.state import PodClaims
 from kscheduler.framework.status import Status
 from kscheduler.snapshot.pod_info import PodInfo
