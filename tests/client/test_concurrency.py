@@ -119,3 +119,22 @@ def test_all_who_wait_for_a_signal_go_on_and_later_ones_until_it_is_cleared() ->
         again.cancel()
 
     run_virtual(main())
+
+
+def test_whoever_cancels_a_wait_with_a_limit_ends_what_is_waited_for() -> None:
+    async def main() -> None:
+        ended: list[float] = []
+
+        async def forever() -> None:
+            try:
+                await asyncio.sleep(1000)
+            finally:
+                ended.append(now())
+
+        outer = asyncio.ensure_future(within(5, forever()))
+        asyncio.get_running_loop().call_at(1.0, outer.cancel)
+        with pytest.raises(asyncio.CancelledError):
+            await outer
+        assert ended == [1.0]
+
+    run_virtual(main())

@@ -37,3 +37,13 @@ def test_whose_turn_it_is_leaves_it_to_others_if_none_waits() -> None:
     assert None not in taken
     assert queue.pop() is None
     assert not len(queue)
+
+
+def test_a_full_queue_drops_the_oldest_of_the_least_important_events_and_a_new_one_if_all_others_are_more_so() -> None:
+    queue: EventQueue[Item] = EventQueue(2)
+    first, second, third = (Item(Worth.OUTCOME) for _ in range(3))
+    failure = Item(Worth.FAILURE, "p")
+    assert [queue.push(item) for item in (first, second)] == [None, None]
+    assert queue.push(failure) is failure
+    assert queue.push(third) is first
+    assert [queue.pop(), queue.pop(), queue.pop()] == [second, third, None]

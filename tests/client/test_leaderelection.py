@@ -707,3 +707,18 @@ def test_a_candidate_that_could_not_confirm_leaves_what_the_last_leader_left() -
         assert handover_of(world.lease) == SEEN
 
     simulate(scenario)
+
+
+def test_each_leader_is_reported_once_however_often_its_lease_is_renewed(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(world: World) -> None:
+        first = world.start("a")
+        await asyncio.sleep(1)
+        world.start("b")
+        await asyncio.sleep(600)
+        await first.elector.stop()
+        await asyncio.sleep(600)
+
+    caplog.set_level(logging.INFO, logger="kscheduler.client.leaderelection")
+    simulate(scenario)
+    observed = [vars(record) for record in caplog.records if record.getMessage() == "new leader observed"]
+    assert [(line["identity"], line["holder"]) for line in observed] == [("a", "a"), ("b", "a"), ("b", "b")]

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from kscheduler.client.times import unix_seconds
+from kscheduler.client.times import micro_time, rfc3339, unix_seconds
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,8 @@ def test_rfc_3339_times_are_read(text: str, seconds: float) -> None:
 )
 def test_what_is_no_time_is_nan(text: str) -> None:
     assert math.isnan(unix_seconds(text))
+
+
+def test_times_are_written_in_whole_seconds_for_conditions_and_with_six_decimals_for_leases() -> None:
+    assert rfc3339(1_700_000_000.9) == "2023-11-14T22:13:20Z"
+    assert micro_time(1_700_000_000.5) == "2023-11-14T22:13:20.500000Z"

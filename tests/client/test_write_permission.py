@@ -25,6 +25,7 @@ def test_without_leader_election_a_replica_may_write() -> None:
 
 def test_with_leader_election_only_the_leader_may_write() -> None:
     permission = WritePermission(Leader())
+    assert permission.may_write()
     permission.check("not bound")
     permission.depend_on(Follower())
     assert not permission.may_write()

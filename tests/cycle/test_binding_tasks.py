@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kscheduler.cycle.binding_tasks import BackgroundTasks, BindingTasks, PreBindSteps, QuickSteps
+from kscheduler.cycle.binding_tasks import LOOK_S, BackgroundTasks, BindingTasks, PreBindSteps, QuickSteps
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Code, Status, unschedulable
 from kscheduler.simulator.virtual_time import run_virtual
@@ -288,5 +288,24 @@ def test_a_cancellation_from_outside_is_one() -> None:
         await asyncio.wait([task])
         assert task.cancelled()
         assert len(steps) == 0
+
+    run_virtual(scenario())
+
+
+def test_draining_ends_soon_after_those_left_have_begun_to_wait_for_others() -> None:
+    async def scenario() -> None:
+        now, waiting = asyncio.get_running_loop().time, 0
+
+        async def cycle() -> None:
+            nonlocal waiting
+            await asyncio.sleep(3)
+            waiting = 1  # in PreBind, whose writes have no answer yet
+            await asyncio.sleep(1000)
+
+        tasks = BindingTasks(2, lambda: None, unwritten=lambda: waiting)
+        tasks.start(cycle())
+        assert await tasks.drain(10) == 1
+        assert now() < 3 + 2 * LOOK_S
+        await tasks.cancel()
 
     run_virtual(scenario())

@@ -102,3 +102,17 @@ def test_watchers_are_told_of_every_node_whose_pods_change() -> None:
     nominations.nominate(pod, "")
     nominations.remove("a")
     assert reported == ["n1", "n1", "n2", "n2"]
+
+
+def test_the_highest_priority_is_that_of_the_pods_that_are_nominated_now() -> None:
+    def important(name: str, priority: int) -> PodInfo:
+        return PodInfo(make_pod(name).uid(name).priority(priority).obj())
+
+    nominations = Nominations()
+    assert nominations.highest_priority is None
+    for name, priority, highest in (("a", 5, 5), ("b", 9, 9), ("c", 7, 9)):
+        nominations.nominate(important(name, priority), "n1")
+        assert nominations.highest_priority == highest
+    for name, left in (("b", 7), ("c", 5), ("a", None)):
+        nominations.remove(name)
+        assert nominations.highest_priority == left

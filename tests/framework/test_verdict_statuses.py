@@ -70,3 +70,14 @@ def test_one_status_for_all_nodes_is_a_mapping_of_them() -> None:
     assert list(statuses.counts()) == [(status, 2)]
     assert [node.name for node in statuses.nodes_with(Code.UNSCHEDULABLE)] == ["a", "b"]
     assert statuses.nodes_with(Code.UNSCHEDULABLE_AND_UNRESOLVABLE) == []
+
+
+def test_a_node_that_came_after_the_search_has_no_status() -> None:
+    cache, verdicts = Cache(), Verdicts()
+    cache.set_node(make_node("known").capacity(cpu="1").obj())
+    verdicts.reset(cache.table.columns)
+    known = VerdictStatuses(cache.table, verdicts, {}, lambda code, detail: MEANING[code, detail])
+    for number in range(100):
+        cache.set_node(make_node(f"new{number}").capacity(cpu="1").obj())
+    assert "new99" not in known
+    assert not list(known)

@@ -1083,3 +1083,20 @@ def test_a_pod_that_is_deleted_while_it_is_put_aside_does_not_come_back() -> Non
     queue.delete(popped[1].uid)
     assert queue.flush(DEFER_S) == 0
     assert [qpi.pool for qpi in popped] == [Pool.GONE, Pool.GONE]
+
+
+def test_gated_pods_that_wait_for_a_timeout_in_1_36_are_asked_for_each_in_its_own_time() -> None:
+    asked: list[str] = []
+
+    def close(pod_info: PodInfo) -> Status:
+        asked.append(pod_info.pod.metadata.name)
+        return unschedulable("not yet").of("Door")
+
+    every = ClusterEvent(EventResource.WILDCARD, Action.ALL)
+    queue = make_queue(pre_enqueue=close, registered={"Door": [every]}, release=RELEASE_1_36)
+    queue.add(make_pod("early"), 10.0)
+    queue.add(make_pod("late"), 200.0)
+    asked.clear()
+    assert queue.next_deadline(201.0) == 330.0
+    queue.flush(330.0)
+    assert asked == ["early"]

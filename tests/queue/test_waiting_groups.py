@@ -67,3 +67,20 @@ def test_an_update_in_place_is_a_removal_and_an_addition(
             added_again.add(second)
         updated.check()
         assert order(updated) == order(added_again)
+
+
+def test_pods_above_a_priority_are_left_out_where_an_event_does_not_concern_them() -> None:
+    groups = WaitingGroups("Plugin", GROUPINGS[0])
+    for name, priority in (("low", 1), ("middle", 5), ("high", 9)):
+        groups.add(QueuedPodInfo(version(name, "red", priority), 0.0))
+    found = [uid for group in groups.find(None, None, up_to_priority=5) for uid in group.members]
+    assert found == ["uid-default-middle", "uid-default-low"]
+
+
+def test_a_pod_that_is_in_no_group_may_be_discarded() -> None:
+    groups, waiting = WaitingGroups("Plugin", GROUPINGS[0]), QueuedPodInfo(version("a", "red", 0), 0.0)
+    groups.discard(waiting)
+    groups.add(waiting)
+    groups.discard(waiting)
+    assert not groups.pods()
+    groups.check()

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from kscheduler.framework.preemption.importance import by_importance, earliest_start, started_s
+from kscheduler.framework.preemption.importance import by_importance, created_s, earliest_start, started_s
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod
 from tests.framework.plugins.defaultpreemption.fakes import NOW
@@ -47,3 +47,8 @@ def test_the_earliest_start_is_that_of_the_victims_of_the_highest_priority() -> 
         info(make_pod("c").priority(1).started("1970-01-01T00:00:10Z")),
     ]
     assert earliest_start(victims, NOW) == 20.0
+
+
+def test_a_pod_without_a_time_of_creation_counts_as_created_long_ago() -> None:
+    assert created_s(info(make_pod("a").created("2024-01-01T00:00:01Z"))) == 1_704_067_201.0
+    assert created_s(info(make_pod("b"))) == 0.0

@@ -13,10 +13,12 @@ from kscheduler.api.objects import Node
 from kscheduler.api.pod_groups import POD_GROUP_LABEL
 from kscheduler.gangs.gang import Disruption
 from kscheduler.gangs.preemption import whole
+from kscheduler.gangs.stand_in import face_of
 from kscheduler.gangs.texts import IN_VAIN, NOBODY_TO_EVICT, NOT_YET, POLICY_NEVER, STILL_EVICTING
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing.wrappers import make_pod
 from tests.framework.plugins.defaultpreemption.fakes import budget
+from tests.gangs.builders import key_of
 from tests.gangs.preemption.bench import HIGH, Cluster, low
 
 LANES = pytest.mark.parametrize("has_lane", [True, False], ids=["by kernels", "one by one"])
@@ -401,3 +403,20 @@ def _on(cluster: Cluster, name: str, without: set[str]) -> list[PodInfo]:
     node = cluster.cache.table.get(name)
     assert node is not None
     return [pod for pod in node.pods.values() if pod.pod.metadata.name not in without]
+
+
+def test_a_gang_that_fits_without_evictions_after_all_is_tried_again_soon_since_no_event_will_come() -> None:
+    cluster = Cluster(2)
+    ending = low("ending", cpu=4)
+    cluster.place(ending, "n0")
+    cluster.place(low("high", cpu=3, priority=HIGH), "n1")
+    cluster.place(low("low", cpu=1), "n1")
+    cluster.set_gang("train", 2)
+    members = cluster.members(2)
+    plan = cluster.planner.plan(members, 2)
+    cluster.cache.remove_pod(ending.obj().metadata.uid)  # after the plan
+    face = face_of(key_of("train"), HIGH, members[0].pod_info, sums_resizes_apart=False)
+    answer = cluster.preemption.look(cluster.tracked(), face, members, plan, 2)
+    assert not cluster.executor.victims
+    assert set(answer.nominations.values()) == {"n0"}
+    assert cluster.retried == [(face.key, whole.RETRY_S)]
