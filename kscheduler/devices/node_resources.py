@@ -32,7 +32,7 @@ _NOTHING = Quantity(0, 0, Format.DECIMAL_SI)
 
 
 class NodeResourcesError(KSchedulerError):
-    """Raised if it cannot be said what a claim takes: a device is not there, or has no consumed capacity."""
+    """Raised if it is not known what a claim takes: a device is not there, or has no consumed capacity."""
 
 
 class NodeShares:

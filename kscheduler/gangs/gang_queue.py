@@ -718,7 +718,7 @@ class GangQueue(SchedulingQueue):
                 assert (uid in self._pods) is member.is_gated, f"{member.pod.key}: gated, and not in a pool"
                 assert (uid in self._holders) is not member.is_gated, f"{member.pod.key}: held by no gang"
             elif member.stage is Stage.IN_FLIGHT:
-                assert uid in flying, f"{member.pod.key} is said to be in flight"
+                assert uid in flying, f"{member.pod.key} is in flight for the registry only"
 
     def _check_gangs(self) -> None:
         for key, stand_in in self._gangs.items():

@@ -151,7 +151,7 @@ class KubernetesGangCycle(GangCycle):
         nominated: Mapping[str, str],
         started: float,
     ) -> None:
-        """Reject the members of a PodGroup. `before`: what the group said before preemption, `group`: afterwards.
+        """Reject the members of a PodGroup. `before`: the group's status before preemption, `group`: afterwards.
 
         `waits`: for room that is being made, with nominations of members.
         """

@@ -53,7 +53,7 @@ RENEWED_S = 60.0  # if its gang fails again after that, the nodes of a reservati
 RETRY_S = 1.0  # until a gang is tried again that has all its room, since members were tried in another order
 S_PER_POD = 5e-6  # what a search costs for each pod on the nodes in question, whatever the machine
 PAUSE = 4.0  # times the cost of a search in vain, until the next one may begin for any gang without a reservation
-MOST_EXAMPLES = 8  # of members of different kinds, whose room is said to be free when a reservation ends
+MOST_EXAMPLES = 8  # of members of different kinds, whose room is reported as free when a reservation ends
 
 
 @dataclass(slots=True)

@@ -58,7 +58,7 @@ def no_placement_available(placements: int, first: str) -> str:
 
 
 def child_failed(why: str) -> str:
-    """Return kube-scheduler's message about a composite group while one of whose groups was planned a fault was met."""
+    """Return kube-scheduler's message about a composite group of which one group met a fault while it was planned."""
     return f"composite pod group evaluation failed due to child error: {why}"
 
 

@@ -163,7 +163,7 @@ class Retried(Entry, frozen=True, tag="retried"):
 
 
 class Answered(Entry, frozen=True, tag="answered"):
-    """The apiserver said how the bound member of a gang ended that left first of those it had not been asked about."""
+    """The apiserver reported how the bound member of a gang ended that left first of those not asked about before."""
 
     at: float
     succeeded: bool

@@ -35,7 +35,7 @@ def simulated_release(arguments: SimulateArguments) -> Release:
 
 
 def warnings_on_gates(arguments: SimulateArguments) -> tuple[str, ...]:
-    """Return what is to be said of feature gates that do less than they seem to."""
+    """Return warnings about feature gates that do less than they seem to."""
     return _with_gates(arguments)[1]
 
 

@@ -50,7 +50,7 @@ class Configurations:
 
     @property
     def warnings(self) -> list[str]:
-        """What is to be said of feature gates of the configurations yielded so far that do less than they seem to."""
+        """Warnings about feature gates of the configurations yielded so far that do less than they seem to."""
         return list(self._warnings)
 
     def of(self, trace: TraceEntry) -> Iterator[tuple[str, str, Emulated, Code]]:
