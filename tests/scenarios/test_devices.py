@@ -43,6 +43,7 @@ from tests.support.devices import (
     named_claim,
     template,
 )
+from tests.support.moving_families import values
 from tests.support.world import in_virtual_time
 
 BOTH = pytest.mark.parametrize("release", RELEASES.values(), ids=RELEASES.keys())
@@ -341,6 +342,8 @@ async def test_extended_resources_are_backed_by_devices_where_nodes_have_none(re
             assert status.resource_claim_name.startswith(f"{pod.metadata.name}-extended-resources-")
             assert [each.uid for each in claim.status.reserved_for or ()] == [pod.metadata.uid]
         assert len(world.claims) == 2
+        created = values(world.metrics.exposition().decode())
+        assert sum(count for series, count in created.items() if "_resourceclaim_creates_total" in series) == 2
 
 
 # --- what goes wrong ----------------------------------------------------------------------------------------------
