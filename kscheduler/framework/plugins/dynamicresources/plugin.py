@@ -162,7 +162,7 @@ class DynamicResources:
     # --- filter ---
 
     def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
-        extended = self._search.extended_resources(pod)
+        extended = self._search.extended_resources(pod) if pod.resources.total.scalars else None
         if state.group is not None and self._devices.accepts_groups:
             _members(state.group)[pod.uid] = PodClaims([])
         if not pod.pod.spec.resource_claims and not extended:
@@ -173,7 +173,7 @@ class DynamicResources:
         except NotReady as missing:
             state.write(_CLAIMS, PodClaims([]))
             return None, unresolvable(str(missing))
-        cycle = PodClaims(claims, extended=extended, consumers=consumers)
+        cycle = PodClaims(claims, extended=extended or {}, consumers=consumers)
         if extended:
             special = self._devices.special_claim(pod.pod) or self._search.new_special(pod.pod)
             claims.append(special)
