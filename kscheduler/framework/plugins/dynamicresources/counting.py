@@ -55,7 +55,8 @@ class Judgement:
 def needs_of(claims: Sequence[ResourceClaim], allocator: Allocator) -> Needs | None:
     """Return what unallocated claims need, or None if the search is needed on every node.
 
-    That is so for all devices, for admin access, for amounts of capacity, and for what will be an error.
+    That is so for all devices, for admin access, for amounts of capacity, and for what may be an error, as where
+    constraints read attributes that requests derive.
     """
     try:
         return needs_of_requests(claims, [allocator.variants_of(claim) for claim in claims])
@@ -79,7 +80,10 @@ def needs_of_requests(
                 choices.append(needs)
             else:
                 numbers.update(dict(needs))
-        for constraint in claim.spec.devices.constraints or ():
+        constraints = claim.spec.devices.constraints or ()
+        if constraints and any(each.derived for variants in requests for each in variants):
+            return None
+        for constraint in constraints:
             has_constraints = True
             if constraint.match_attribute is None and constraint.distinct_attribute is None:
                 return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -18,7 +18,7 @@ from kscheduler.framework.plugins.dynamicresources.state import PodClaims
 from kscheduler.framework.status import Status
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.row_outcomes import RowOutcomes
-from tests.devices.building import RELEASES, alternative, first_available, request
+from tests.devices.building import NEW, RELEASES, alternative, first_available, request
 from tests.framework.plugins.dynamicresources.bench import Bench, allocation, claim, pod_with
 from tests.framework.plugins.dynamicresources.generated import (
     TIMED_OUT,
@@ -98,6 +98,7 @@ def test_prepared_claims_agree_on_plain_clusters(seed: int, release: Release, wi
     check_while_changing(*plain_cluster(seed, release, with_counters=with_counters))
 
 
+@example(1083, NEW)  # an attribute that a request derives fails on a node with too few devices
 @settings(max_examples=60, deadline=None)
 @given(seeds, releases)
 def test_prepared_claims_agree_on_exotic_clusters(seed: int, release: Release) -> None:
