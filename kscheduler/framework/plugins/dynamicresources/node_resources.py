@@ -160,11 +160,13 @@ class NodeResources:
 
         `results`: the allocations of its claims that have none written, in order.
         """
-        given, claims = iter(results), list[tuple[ResourceClaim, AllocationResult]]()
+        # For a claim that the pod names twice devices are found twice, as in kube-scheduler: the last ones count.
+        unwritten = (claim.key for claim in cycle.claims if claim.status.allocation is None)
+        given, claims = dict(zip(unwritten, results, strict=False)), list[tuple[ResourceClaim, AllocationResult]]()
         for claim in cycle.claims:
             allocation = claim.status.allocation
             if allocation is None:
-                allocation = next(given, None)
+                allocation = given.get(claim.key)
             elif self._is_old:
                 continue
             if allocation is not None and self._takes_any(allocation, node):

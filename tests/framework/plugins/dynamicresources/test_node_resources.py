@@ -474,6 +474,16 @@ def test_nothing_is_given_back_that_was_not_written_and_a_pod_may_be_gone(releas
 # --- extended resources -------------------------------------------------------------------------------------------
 
 
+@RELEASES
+def test_of_a_claim_that_a_pod_names_twice_the_devices_found_last_count(release: Release) -> None:
+    bench = bench_of(release, standing_for("g0", cpu="9"), device("g1"))
+    bench.add(claim("c"))
+    pod = user("c", "c")
+    entries = [replace(each, name=f"e{index}") for index, each in enumerate(pod.pod.spec.resource_claims or ())]
+    pod = PodInfo(replace(pod.pod, spec=replace(pod.pod.spec, resource_claims=entries)))
+    assert verdict(bench, pod) == FITS
+
+
 def test_devices_of_extended_resources_count_too() -> None:
     """As in kube-scheduler: no container names their claim, so 1.36 refuses them, and 1.37 counts them."""
     unused = (
