@@ -5,10 +5,10 @@ The host need not be the same, but it must be among the best by the oracle's tot
 that kube-scheduler's heap brings up from our totals. A fault (not a matter of room) is worded differently; that there
 is one must agree, and the text if it is of DynamicResources and searches still begin at the first node: one that fails
 or leaves out nodes lets kube-scheduler's next one begin behind those that it looked at, where another fault may be met
-first. A decision for which devices are searched for too long is left out. Where not all nodes are looked at (a sample,
-or the node the pod is nominated to), a pod that fits somewhere has no node statuses on our side. With nominated pods
-around we may meet a fault on a node that kube-scheduler has given up by then, since it filters with the nominated pods
-first.
+first. Where nodes share counters of devices, other nodes may be found then: such a decision is left out, as is one for
+which devices are searched for too long. Where not all nodes are looked at (a sample, or the node the pod is nominated
+to), a pod that fits somewhere has no node statuses on our side. With nominated pods around we may meet a fault on a
+node that kube-scheduler has given up by then, since it filters with the nominated pods first.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tests.parity.case import SEQUENCE, Case
 from tests.parity.devices.compare import comparable_text, of_allocations, without_empty
-from tests.parity.oracle import Answer, Decision, PluginScores, Status
+from tests.parity.oracle import Allocated, Answer, Decision, PluginScores, Status
 from tests.parity.ours import FORMS, World
 from tests.parity.ours_devices import TIMED_OUT
 
+MAPPED = "Capacity key"  # in the text of a fault of one of several devices, in the order of a map
 LEFT_OUT = "didn't satisfy plugin(s)"  # said of nodes that a PreFilter plugin leaves out
 OF_DEVICES = '"DynamicResources"'  # in the text of a fault
 
@@ -56,6 +57,10 @@ def differences(case: Case, answer: Answer, form: str) -> Iterator[tuple[int, st
             has_moved = True
             continue
         is_sampled = case.is_sampled or "nominatedNodeName" in pod.get("status", ())
+        if has_moved and not is_sampled and _hangs_on_the_start(theirs):
+            if case.mode == SEQUENCE:
+                return
+            continue
         for difference in _of_decisions(
             theirs, ours, is_sampled=is_sampled, has_nominated=has_nominated, has_moved=has_moved
         ):
@@ -98,6 +103,14 @@ def _of_decisions(
             yield from _of_allocations(theirs, ours)
 
 
+def _hangs_on_the_start(theirs: Decision) -> bool:
+    """Did the scheduler find other nodes than a search that begins at the first node?
+
+    Of counters that pools have in common in 1.36, those count for all nodes that the search meets first.
+    """
+    return not _is_fault(theirs) and set(theirs.found) != set(theirs.feasible)
+
+
 def _leaves_out_nodes(theirs: Decision, nodes: int) -> bool:
     """Did the search look at some of the nodes only, so that the next one begins behind them?"""
     if theirs.host:
@@ -109,7 +122,11 @@ def _of_faults(theirs: Decision, ours: Decision, *, has_moved: bool) -> Iterator
     expected = theirs.failure or theirs.search_fault
     if _is_fault(theirs) != _is_fault(ours):
         yield f"failure: expected {expected!r}, got {ours.failure!r}"
-    elif has_moved or not (OF_DEVICES in expected or OF_DEVICES in ours.failure):
+    elif (
+        has_moved
+        or not (OF_DEVICES in expected or OF_DEVICES in ours.failure)
+        or (MAPPED in expected and MAPPED in ours.failure)
+    ):
         return
     elif comparable_text(expected) != comparable_text(ours.failure):
         yield f"fault of devices: expected {expected!r}, got {ours.failure!r}"
@@ -164,6 +181,8 @@ def _of_allocations(theirs: Decision, ours: Decision) -> Iterator[str]:
     """Of what would be allocated on each node that fits."""
     for node in ours.found:
         expected, got = theirs.allocations.get(node), ours.allocations.get(node)
+        if expected == Allocated():  # it keeps what allocated devices take of the node, and nothing is allocated
+            expected = None
         if expected is None or got is None or len(expected.results or ()) != len(got.results or ()):
             if expected != got:
                 yield f"allocations: on {node}: expected {expected}, got {got}"

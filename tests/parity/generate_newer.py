@@ -36,6 +36,7 @@ def add_newer(case: Case) -> None:
     if release_of(case.release).has(CAPACITY_SCORING):
         _say_shape(rng, case)
         _make_capacities_alike(case)
+        _state_scored_capacities(case)
 
 
 def _need_drivers(rng: random.Random, case: Case) -> None:
@@ -121,3 +122,10 @@ def _make_capacities_alike(case: Case) -> None:
             capacity.pop(name, None)
             if name in model:
                 capacity[name] = model[name]
+
+
+def _state_scored_capacities(case: Case) -> None:
+    """A capacity that states the size of a volume alone makes kube-scheduler crash when it is scored: RATIONALE.md."""
+    for capacity in case.cluster.get("csiStorageCapacities", ()):
+        if "maximumVolumeSize" in capacity:
+            capacity.setdefault("capacity", capacity["maximumVolumeSize"])

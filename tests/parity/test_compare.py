@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.parity.compare import _of_decisions, _top_of_heap
+from tests.parity.compare import _hangs_on_the_start, _of_decisions, _top_of_heap
 from tests.parity.oracle import Allocated, Decision, PluginScores, Status
 
 
@@ -132,3 +132,9 @@ def test_the_text_of_a_fault_of_devices_is_compared_while_searches_begin_at_the_
 def test_of_a_syntax_error_only_the_place_is_compared() -> None:
     where = "CEL compile error: <input>:1:17: Syntax error: "
     assert list(_of_decisions(failed(f"{where}expecting {{A, B}}"), failed(f"{where}expecting {{A, ...}}"))) == []
+
+
+def test_where_the_search_begins_has_a_say_if_the_scheduler_finds_other_nodes_than_a_search_from_the_first() -> None:
+    assert not _hangs_on_the_start(placed(found=["n1", "n0"]))
+    assert _hangs_on_the_start(placed(found=["n0", "n1", "n2"]))
+    assert not _hangs_on_the_start(failed("no such key: a"))

@@ -234,6 +234,8 @@ def _failing(rng: random.Random, driver: str) -> str:
             f"{own}.model",
             f"{own}.index",
             f"{own}.version",
+            "dyn(device.driver)",
+            "dyn(1)",
             f"{own}.?model.value() == 'a100'",
             f'device.capacity["{driver}"].unknown.isInteger()',
             f"[1, 2][{own}.index] == 1",

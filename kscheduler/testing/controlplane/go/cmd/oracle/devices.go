@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"reflect"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -111,6 +113,24 @@ func takenBack(actions []clienttesting.Action) (deallocated, deleted []string) {
 // repetitions is how often PostFilter is asked which claim it takes back. It takes the first in the order of a map, which
 // begins at one of eight places at random: a claim of up to eight is missed once in 10^23 times.
 const repetitions = 400
+
+// unavailableClaims points to the places of a pod's claims that Filter has found to be out of reach, of which PostFilter
+// takes back one; nil without the plugin.
+func unavailableClaims(state fwk.CycleState) (*sets.Set[int], error) {
+	data, err := state.Read(fwk.StateKey(dynamicresources.Name))
+	if err != nil {
+		return nil, nil
+	}
+	field, err := hidden(reflect.ValueOf(data).Elem(), "unavailableClaims")
+	if err != nil {
+		return nil, err
+	}
+	found, ok := field.Addr().Interface().(*sets.Set[int])
+	if !ok {
+		return nil, fmt.Errorf("unavailableClaims: expected a %T, got a %s", found, field.Type())
+	}
+	return found, nil
+}
 
 // allTakenBack are the claims, as namespace/name, of which PostFilter deallocates or deletes any one.
 func (w *world) allTakenBack(pod *v1.Pod, state fwk.CycleState, statuses fwk.NodeToStatusReader,

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	policy "k8s.io/api/policy/v1"
@@ -111,6 +112,10 @@ func onPreempted(executor *preemption.Executor, tell func(victim *v1.Pod)) {
 func (p *preemptionWatcher) SelectVictimsOnNode(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	node fwk.NodeInfo, possible []*preemption.DomainVictim, budgets []*policy.PodDisruptionBudget,
 ) ([]*v1.Pod, int, *fwk.Status) {
+	// A victim uses up no budget behind the first that it overdraws, and the lister gives them in the order of a map.
+	slices.SortFunc(budgets, func(one, other *policy.PodDisruptionBudget) int {
+		return strings.Compare(one.Namespace+"/"+one.Name, other.Namespace+"/"+other.Name)
+	})
 	victims, violations, why := p.Interface.SelectVictimsOnNode(ctx, state, pod, node, possible, budgets)
 	p.tellTried(node.Node().Name, victims, violations, why)
 	return victims, violations, why

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
@@ -116,6 +117,14 @@ func (w *world) watchPreemption(pod *v1.Pod) (*preempted, error) {
 	onPreempted(plugin.Executor, watcher.tellEnded)
 	client := profile.ClientSet().(*fake.Clientset)
 	client.ClearActions()
+	unavailable, err := unavailableClaims(state)
+	if err != nil {
+		return nil, err
+	}
+	var before sets.Set[int]
+	if unavailable != nil {
+		before = unavailable.Clone()
+	}
 	outcome, why := profile.RunPostFilterPlugins(w.ctx, state, pod, statuses)
 	for plugin.Executor.IsPodRunningPreemption(pod.UID) {
 		time.Sleep(20 * time.Microsecond)
@@ -129,6 +138,7 @@ func (w *world) watchPreemption(pod *v1.Pod) (*preempted, error) {
 	found.Cleared = cleared(client.Actions())
 	found.Deallocated, found.Deleted = takenBack(client.Actions())
 	if len(found.Deallocated)+len(found.Deleted) > 0 {
+		*unavailable = before // dry runs of preemption, which have come since, add to them
 		found.TakenBack = w.allTakenBack(pod, state, statuses, client)
 	}
 
