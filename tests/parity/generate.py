@@ -16,6 +16,7 @@ from tests.parity.generate_amounts import exaggerate
 from tests.parity.generate_newer import add_newer
 from tests.parity.generate_nodes import generate_node
 from tests.parity.generate_pods import CONTROLLERS, OWNER, POD_AFFINITY, SPREAD, PodGenerator, label_selector, pinned
+from tests.parity.generate_rarer import add_rarer
 from tests.parity.generate_volumes import VOLUME_PLUGINS, generate_volumes, label_for_drivers
 from tests.parity.words import (
     FPGA,
@@ -53,6 +54,7 @@ def generate(seed: int, release: str = DEFAULT_RELEASE) -> Case:
     """The case of a seed, the same for each release but for what a release refuses or leaves to chance."""
     case = _generate(seed, release)
     add_newer(case)
+    add_rarer(case)
     return case
 
 

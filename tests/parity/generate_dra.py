@@ -24,6 +24,7 @@ from tests.parity.generate import PROFILES, generate_config
 from tests.parity.generate_newer import add_newer
 from tests.parity.generate_nodes import generate_node
 from tests.parity.generate_pods import PodGenerator
+from tests.parity.generate_rarer import add_rarer
 from tests.parity.words import FPGA, GPU, NAMESPACES, REGION, REGIONS, ZONE, ZONES, often, pick, some
 
 PENDING = 12  # pods of a case
@@ -64,6 +65,7 @@ def generate_dra(seed: int, release: str = DEFAULT_RELEASE) -> Case:
     _balance_no_devices(config)
     case = Case(seed, pick(rng, (EVALUATE, SEQUENCE)), config, cluster, pending, release)
     add_newer(case)
+    add_rarer(case)
     return case
 
 

@@ -18,6 +18,7 @@ from tests.parity.generate import HEAD, PROFILES, generate
 from tests.parity.generate_nodes import generate_node
 from tests.parity.generate_obstacles import OBSTACLES, be_shunned, cling
 from tests.parity.generate_pods import PodGenerator, label_selector, pinned
+from tests.parity.generate_rarer import add_rarer
 from tests.parity.words import GPU, NAMESPACES, POD_LABELS, TAINT_KEYS, often, pick, some
 
 PREEMPT = "preempt"
@@ -113,7 +114,9 @@ def _with_nominated_rows(rng: random.Random, seed: int, release: str) -> Case:
         obstacle(rng, cluster, pending)
     profile = {"schedulerName": PROFILES[0]}
     config = {**HEAD, "percentageOfNodesToScore": 100, "profiles": [profile]}
-    return Case(seed, PREEMPT, config, cluster, pending, release)
+    case = Case(seed, PREEMPT, config, cluster, pending, release)
+    add_rarer(case)
+    return case
 
 
 def _size(rng: random.Random) -> int:

@@ -1,0 +1,29 @@
+"""What generated cases have: it needs no Go."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+from tests.parity.case import EVALUATE, Case
+from tests.parity.generate import generate
+from tests.parity.generate_newer import add_newer
+from tests.parity.generate_rarer import RARITIES
+
+
+def test_no_capacity_states_the_size_of_a_volume_alone_where_kube_scheduler_scores_it_and_crashes() -> None:
+    capacity = {"metadata": {"name": "k0"}, "storageClassName": "fast", "maximumVolumeSize": "1Gi"}
+    case = Case(0, EVALUATE, {"profiles": []}, {"nodes": [], "csiStorageCapacities": [capacity]}, [], "1.37")
+    add_newer(case)
+    assert case.cluster["csiStorageCapacities"][0]["capacity"] == "1Gi"
+
+
+def test_every_rarity_changes_some_cases() -> None:
+    changed: Counter[str] = Counter()
+    for seed in range(12):
+        before = generate(seed)
+        for give in RARITIES:
+            after = before.copy()
+            give(random.Random(seed), after)
+            changed[give.__name__] += str(after) != str(before)
+    assert min(changed[give.__name__] for give in RARITIES) > 0, changed
