@@ -23,6 +23,7 @@ class Case:
     cluster: dict[str, list[Object]] = field(default_factory=dict)  # "nodes", "pods", ... -> objects
     pending: list[Object] = field(default_factory=list)
     release: str = DEFAULT_RELEASE  # of Kubernetes, which both programs are asked as
+    more_gates: tuple[str, ...] = field(default=(), kw_only=True)  # that are on beside those of the release
 
     def request(self) -> bytes:
         """The line that asks the oracle."""

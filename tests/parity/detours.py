@@ -26,7 +26,7 @@ def read_pod(document: Object, release: Release = DEFAULT_RELEASE) -> PodInfo:
     """The pod as the watch handlers of a release have it."""
     pod = convert_object(document, Pod)
     stored = with_defaults(pod, completes_pod_level_requests=release.completes_pod_level_requests)
-    return PodInfo(stored, release.sums_resizes_apart)
+    return PodInfo(stored, release.sums_resizes_apart, release.counts_node_resources)
 
 
 def read_node(document: Object) -> Node:
@@ -35,7 +35,8 @@ def read_node(document: Object) -> Node:
 
 def fill(cache: Cache, case: Case, decide: Callable[[Object], object]) -> None:
     """`decide` is asked about pods on the way, so that what is remembered between decisions is there to go stale."""
-    rng, release = random.Random(case.seed), release_of(case.release)
+    rng = random.Random(case.seed)
+    release = release_of(case.release).with_gates(dict.fromkeys(case.more_gates, True))
     nodes, pods = case.cluster.get("nodes", []), case.cluster.get("pods", [])
     names = [node["metadata"]["name"] for node in nodes] or ["elsewhere"]
 

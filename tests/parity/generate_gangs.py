@@ -42,7 +42,6 @@ class GangCase(Case):
 
     pod_groups: list[Object] = field(default_factory=list)
     composites: list[Object] = field(default_factory=list)  # the first is the root of the pending pods' groups
-    more_gates: tuple[str, ...] = ()  # that are on beside those of all groups
 
     @property
     def gates(self) -> dict[str, bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +167,9 @@ class Answer(msgspec.Struct, rename="camel", kw_only=True):
 
 
 class Oracle(OracleProcess[Case, Answer]):
-    """`binary` is the built command `oracle` of the control plane's Go module."""
+    """`binary` is the built command `oracle` of the control plane's Go module; `gates`: more that are on."""
 
-    def __init__(self, binary: Path) -> None:
-        super().__init__(binary, Answer)
+    def __init__(self, binary: Path, gates: Sequence[str] = ()) -> None:
+        super().__init__(
+            binary, Answer, [f"--feature-gates={','.join(f'{each}=true' for each in gates)}"] if gates else ()
+        )

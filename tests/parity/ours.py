@@ -73,7 +73,7 @@ class World:
 
     def __init__(self, case: Case, form: str) -> None:
         self.cache = Cache()
-        config = read_config(json.dumps(case.config), case.release)
+        config = read_config(json.dumps(case.config), case.release, case.more_gates)
         nominations = Nominations()
         for pod in case.cluster.get("nominated", ()):
             nominations.nominate(read_pod(pod, config.release), None)
@@ -152,8 +152,8 @@ def _fill_owners(handle: Handle, cluster: Mapping[str, Sequence[Object]]) -> Non
 
 
 @functools.lru_cache(maxsize=2)  # both forms have the same
-def read_config(text: str, release: str) -> SchedulerConfig:
-    return parse_config(text, release=release_of(release))
+def read_config(text: str, release: str, more_gates: tuple[str, ...] = ()) -> SchedulerConfig:
+    return parse_config(text, release=release_of(release).with_gates(dict.fromkeys(more_gates, True)))
 
 
 class _Profile:
