@@ -374,15 +374,15 @@ class SchedulingQueue:
         qpi.backoff_expiration = self._backoff_rule.expiration(qpi)
         qpi.was_flushed = False
         qpi.flushed_at = -math.inf
-        # 2. Decide the events that came while it was in flight.
-        strategy = self._strategy_after_flight(qpi)
+        # 2. Decide the events that came while it was in flight, for the pod as it is now: its next attempt sees that.
         news = self._in_flight.news_of(qpi.uid)
+        if news is not None and news.latest is not None and not news.is_deleted:
+            qpi.pod_info = news.latest
+        strategy = self._strategy_after_flight(qpi)
         self._in_flight.end(qpi.uid)
         if news is not None and news.is_deleted:
             qpi.pool = Pool.GONE
             return Pool.GONE
-        if news is not None and news.latest is not None:
-            qpi.pod_info = news.latest
         # 3. Put it into the pool that follows.
         return self._place(qpi, strategy, SCHEDULE_ATTEMPT_FAILURE, now)
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from kscheduler.api.objects import PodSpec, Toleration
+from kscheduler.api.objects import Pod, PodSpec, Toleration
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.errors import InternalError
 from kscheduler.framework.events import (
@@ -568,6 +568,19 @@ def test_an_update_in_flight_that_helps_is_replayed_to_its_pod_only() -> None:
     plugins = frozenset({"TaintToleration"})
     assert queue.add_unschedulable_if_not_present(a, 0.2, plugins) is Pool.BACKOFF
     assert queue.add_unschedulable_if_not_present(b, 0.2, plugins) is Pool.UNSCHEDULABLE
+
+
+@pytest.mark.parametrize(("label", "pool"), [("wanted", Pool.BACKOFF), ("other", Pool.UNSCHEDULABLE)])
+def test_what_came_in_flight_is_judged_for_the_pod_as_it_has_become(label: str, pool: Pool) -> None:
+    def hint(pod: Pod, old: object, new: object) -> bool:
+        return (pod.metadata.labels or {})["v"] == "wanted"
+
+    queue = make_queue(registered={"NodeResourcesFit": [Registration(NODE_ADD, hint)]})
+    queue.add(make_pod("a", labels="before"), 0.0)
+    qpi = pop(queue, 0.0)
+    queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 0.1)
+    queue.update(qpi.pod_info.pod, make_pod("a", labels=label), 0.2)
+    assert queue.add_unschedulable_if_not_present(qpi, 0.3, FIT) is pool
 
 
 def with_toleration(pod_info: PodInfo) -> PodInfo:
