@@ -9,9 +9,10 @@ import pytest
 from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.testing import PodBuilder, make_node, make_pod
 from kscheduler.testing.wrappers import NodeBuilder
-from tests.support.world import World
+from tests.support.world import World, in_virtual_time
 
 PODS = 30
+HOURS = 3
 
 
 def _node(name: str, cpu: str = "4") -> NodeBuilder:
@@ -99,3 +100,33 @@ def test_nobody_can_tell_that_one_search_served_many_pods(make: Callable[[int], 
     assert known.conditions == searched.conditions
     assert known.events == searched.events
     assert known.metrics ^ searched.metrics == set()
+
+
+@in_virtual_time
+async def test_pods_that_fit_nowhere_for_hours_hold_up_nobody_and_back_off_longer_up_to_the_limit() -> None:
+    async with World() as world:
+        world.add_node("n1")
+        for number in range(PODS):
+            world.add_pod(_plain(number))
+        await world.sleep(1)
+        queue = world.scheduler.queue
+        delays: dict[int, float] = {}  # number of rejections -> the longest backoff after so many
+        for at in range(HOURS * 60):
+            world.add_pod(make_pod(f"small-{at}").req(cpu="1"))
+            await world.until(lambda at=at: bool(world.node_of(f"small-{at}")), within_s=0.1)  # type: ignore[misc]
+            world.cluster.delete_pod(f"default/small-{at}")  # which wakes all others
+            await world.sleep(60)
+            for queued in queue.pending_pods():
+                rejected = queued.unschedulable_count
+                delays[rejected] = max(delays.get(rejected, 0.0), queued.backoff_expiration - queued.timestamp)
+        # Nothing is kept of hours of attempts.
+        assert queue.in_flight_events() == {"PodPopped": 0}
+        known = world.scheduler._schedule_one.rejections
+        assert known is not None
+        assert len(known.known) <= 1
+        counts = queue.counts()
+        assert counts.unschedulable == len(queue) == PODS
+        assert max(delays) > HOURS * 60
+        for rejected, delay in delays.items():
+            stated = min(2.0 ** (rejected - 1), 10.0)
+            assert stated - 1.0 < delay <= stated  # backoffs end in whole seconds
