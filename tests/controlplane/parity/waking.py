@@ -41,6 +41,7 @@ WEB = {"app": "web"}
 DB = {"app": "db"}
 
 MANY = 200
+OF_A_KIND = 30
 
 WAKING = (
     Scenario(
@@ -317,6 +318,30 @@ WAKING = (
             node("b", cpu="20", memory="100Gi", pods=str(MANY)),
             *(bound(f"waiting-{index}", "b") for index in range(MANY)),
         ),
+    ),
+    Scenario(
+        "Many pods of several kinds wait, and one kind after the other is let in",
+        (
+            node("a", cpu="10m", pods=str(OF_A_KIND)),
+            *pods(OF_A_KIND, "large", cpu="1", wait=False),
+            *pods(OF_A_KIND, "huge", cpu="100", wait=False),
+            *pods(OF_A_KIND, "choosy", needs_node(has("disk", "ssd")), cpu="10m", wait=False),
+            *(refused(f"large-{index}", "1 Insufficient cpu") for index in range(OF_A_KIND)),
+            *(refused(f"huge-{index}", "1 Insufficient cpu") for index in range(OF_A_KIND)),
+            *(refused(f"choosy-{index}", "didn't match Pod's node affinity") for index in range(OF_A_KIND)),
+            node("b", cpu="900m", memory="100Gi", pods=str(OF_A_KIND + 1)),
+            pod("first", cpu="500m"),
+            bound("first", "b"),
+            settle,
+            change_node("b", {"metadata": {"labels": {"disk": "ssd"}}}),
+            *(bound(f"choosy-{index}", "b") for index in range(OF_A_KIND)),
+            remove_pod("first"),  # which helps nobody; each is tried again
+            *(refused(f"large-{index}", "0/2 nodes") for index in range(OF_A_KIND)),
+            *(refused(f"huge-{index}", "0/2 nodes") for index in range(OF_A_KIND)),
+            node("c", cpu=str(OF_A_KIND), memory="100Gi", pods=str(OF_A_KIND)),
+            *(bound(f"large-{index}", "c") for index in range(OF_A_KIND)),
+        ),
+        retries_vary=True,  # whether a change is seen before all pods were tried after the one before is chance
     ),
     Scenario(
         "Some of many pods that wait are deleted",
