@@ -29,7 +29,7 @@ _pod_info_of: Callable[[QueuedPodInfo], PodInfo] = attrgetter("pod_info")
 
 MOST_PODS = 256  # in one batch: some milliseconds of work
 LONG_S = 0.004  # batches that take longer become smaller
-TOGETHER = 16  # pods of new classes, for which a kernel scores all nodes in one pass; more of them gain little
+TOGETHER = 8  # pods of new classes, for which a kernel scores all nodes in one pass
 
 
 class ScheduleBatch:

@@ -162,12 +162,12 @@ def test_batches_grow_to_some_pods_while_what_takes_long_is_to_score_all_nodes()
     bench.lane.take_time = score_all_nodes
     bench.enqueue(*(easy(f"p{number}") for number in range(63)))
     bench.run_all()
-    assert [len(names) for names in bench.lane.asked] == [1, 2, 4, 8, 16, 16, 16]
+    assert [len(names) for names in bench.lane.asked] == [1, 2, 4, 8, 8, 8, 8, 8, 8, 8]
     bench.lane.take_time = lambda pods: bench.spent.advance(0.02 * pods)
     bench.lane.asked.clear()
     bench.enqueue(*(easy(f"q{number}") for number in range(18)))
     bench.run_all()
-    assert [len(names) for names in bench.lane.asked] == [16, 1, 1]
+    assert [len(names) for names in bench.lane.asked] == [8, *[1] * 10]
 
 
 def test_a_batch_is_no_larger_than_there_is_room_for_bindings() -> None:
