@@ -10,7 +10,7 @@ This module uses neither a clock nor an event loop.
 from __future__ import annotations
 
 import enum
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from typing import Generic, Protocol, TypeVar
 
 _FAILURE_TURN = 10
@@ -38,12 +38,17 @@ T = TypeVar("T", bound=WaitingEvent)
 
 
 class EventQueue(Generic[T]):
-    """A queue of at most `capacity` Events that returns the most important one first."""
+    """A queue of at most `capacity` Events that returns the most important one first.
+
+    A burst leaves an outcome for each pod, so what waits as one takes no more than a place in a deque.
+    """
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._waiting: tuple[OrderedDict[int, T], ...] = tuple(OrderedDict() for _ in Worth)  # by id, oldest first
-        self._failures: dict[str, T] = {}  # the newest failure that waits, by the pod's uid
+        self._outcomes: deque[T] = deque()
+        # The newest of each object, by its uid, or else by the Event's id: a newer Event supersedes it.
+        self._failures: OrderedDict[str | int, T] = OrderedDict()
+        self._superseded: deque[T] = deque()
         self._taken = 0
         self.size = 0  # all that wait; read for each pod, hence no method
 
@@ -52,7 +57,9 @@ class EventQueue(Generic[T]):
 
     def waiting(self, worth: Worth) -> int:
         """Return the number of waiting Events of this importance."""
-        return len(self._waiting[worth])
+        if worth is Worth.OUTCOME:
+            return len(self._outcomes)
+        return len(self._failures if worth is Worth.FAILURE else self._superseded)
 
     def push(self, item: T, *, held_elsewhere: int = 0) -> T | None:
         """Add an Event that is not queued yet.
@@ -63,19 +70,22 @@ class EventQueue(Generic[T]):
         dropped = self.make_room(item.worth) if self.size + held_elsewhere >= self._capacity else None
         if self.size + held_elsewhere >= self._capacity:
             return item
-        if item.uid and item.uid in self._failures and item.worth is not Worth.SUPERSEDED:
+        if item.uid in self._failures and item.worth is not Worth.SUPERSEDED:
             self._supersede(item.uid)
-        if item.worth is Worth.FAILURE:
-            self._failures[item.uid] = item
         item.is_queued = True
         self.size += 1
-        self._waiting[item.worth][id(item)] = item
+        if item.worth is Worth.OUTCOME:
+            self._outcomes.append(item)
+        elif item.worth is Worth.FAILURE:
+            self._failures[item.uid or id(item)] = item
+        else:
+            self._superseded.append(item)
         return dropped
 
     def make_room(self, worth: Worth) -> T | None:
         """Drop and return the oldest of the least important Events; None if all are more important than `worth`."""
-        least = max(each for each in Worth if self._waiting[each] or each is Worth.OUTCOME)
-        return self._take_oldest(least) if least >= worth and self._waiting[least] else None
+        least = max(each for each in Worth if self.waiting(each) or each is Worth.OUTCOME)
+        return self._take_oldest(least) if least >= worth and self.waiting(least) else None
 
     def pop(self) -> T | None:
         """Remove and return the Event that is to be written next; None if the queue is empty."""
@@ -85,23 +95,21 @@ class EventQueue(Generic[T]):
             first = Worth.SUPERSEDED
         elif self._taken % _FAILURE_TURN == 0:
             first = Worth.FAILURE
-        if waiting := self._waiting[first]:
-            if self._failures:
-                return self._take_oldest(first)
-            # What it does if there is no failure to find, without its call: it is done for nearly every pod.
-            item = waiting.popitem(last=False)[1]
+        elif self._outcomes:  # what it does below, without its calls: it is done for nearly every pod
+            item = self._outcomes.popleft()
             item.is_queued = False
             self.size -= 1
             return item
-        for worth, waiting in enumerate(self._waiting):
-            if waiting:
-                return self._take_oldest(Worth(worth))
+        for worth in (first, *Worth):
+            if self.waiting(worth):
+                return self._take_oldest(worth)
         return None
 
     def _take_oldest(self, worth: Worth) -> T:
-        _, item = self._waiting[worth].popitem(last=False)
-        if self._failures.get(item.uid) is item:
-            del self._failures[item.uid]
+        if worth is Worth.FAILURE:
+            _, item = self._failures.popitem(last=False)
+        else:
+            item = (self._outcomes if worth is Worth.OUTCOME else self._superseded).popleft()
         item.is_queued = False
         self.size -= 1
         return item
@@ -109,6 +117,5 @@ class EventQueue(Generic[T]):
     def _supersede(self, uid: str) -> None:
         """Move the waiting failure of this pod to the superseded Events, because a newer Event of the pod has come."""
         failure = self._failures.pop(uid)
-        del self._waiting[Worth.FAILURE][id(failure)]
         failure.worth = Worth.SUPERSEDED
-        self._waiting[Worth.SUPERSEDED][id(failure)] = failure
+        self._superseded.append(failure)

@@ -94,7 +94,7 @@ class _Bound(msgspec.Struct, frozen=True, gc=False):
     wall_s: float  # Unix seconds
 
 
-class _Series(msgspec.Struct, eq=False):
+class _Series(msgspec.Struct, eq=False, gc=False):
     """One Event that has been or will be written, and the number of its occurrences."""
 
     content: Event | _Bound
