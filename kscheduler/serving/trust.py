@@ -78,6 +78,7 @@ class EndpointTrust:
         self._looked_up = [key for key in (_CLIENTS, _PROXIES) if key not in self._files and not options.skip_lookup]
         if _PROXIES not in self._files:
             self._headers, self._allowed_names = HeaderNames(), ()  # as the cluster has them
+        self._applied: dict[str, str] | None = None  # the data of the ConfigMap as it was read last
         self._known = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         for key, path in self._files.items():
@@ -201,6 +202,9 @@ class EndpointTrust:
         """Keep the last authorities: an apiserver writes the ConfigMap again when it starts."""
 
     def _apply(self, config_map: ConfigMap) -> None:
+        if config_map.data == self._applied:  # as at the start, where it is read and then listed to be watched
+            return
+        self._applied = config_map.data
         changed = False
         for key in self._looked_up:
             text = config_map.data.get(key, "")

@@ -29,6 +29,16 @@ def test_every_tenth_event_is_a_failure_and_every_hundredth_a_superseded_one() -
     assert Counter(found)[Worth.OUTCOME] == 200 - 2 - 18
 
 
+def test_failures_of_nothing_that_has_a_uid_supersede_none() -> None:
+    queue: EventQueue[Item] = EventQueue(1_000)
+    failures = [Item(Worth.FAILURE) for _ in range(3)]
+    for failure in failures:
+        queue.push(failure)
+    queue.push(Item(Worth.OUTCOME))
+    assert queue.waiting(Worth.FAILURE) == 3
+    assert [queue.pop() for _ in range(4)][1:] == failures
+
+
 def test_whose_turn_it_is_leaves_it_to_others_if_none_waits() -> None:
     queue: EventQueue[Item] = EventQueue(1_000)
     for _ in range(150):

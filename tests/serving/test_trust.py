@@ -130,6 +130,19 @@ async def test_the_cluster_says_whose_certificates_count_and_what_changes(caplog
     await trust.stop()
 
 
+async def test_what_the_config_map_lacks_is_logged_once_until_it_changes(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = Cluster(published(1, client_ca_file=FIRST.pem.decode()))
+    trust = trust_of(cluster)
+    await trust.start()
+    await settle()
+    await cluster.change(published(2, client_ca_file=FIRST.pem.decode()))
+    assert caplog.messages.count("missing content for CA bundle") == 1
+    await cluster.change(published(3, client_ca_file=SECOND.pem.decode()))
+    assert caplog.messages.count("missing content for CA bundle") == 2
+    assert counts(trust, SECOND)
+    await trust.stop()
+
+
 async def test_without_the_config_map_no_certificate_counts() -> None:
     trust = trust_of(Cluster())
     await trust.start()
