@@ -303,7 +303,7 @@ class SchedulerParts:
         return GangParts
 
     def _build_queue_watch(self, config: SchedulerConfig) -> ShareQueueWatch | None:
-        """Let the queues with shares count pods on nodes, and build what tells them the rest; None if nobody asks."""
+        """Let the queues with shares count pods on nodes, and build what feeds them the rest; None if nobody asks."""
         if not keeps_queues(config):
             return None
         self.share_queues.is_followed = True
@@ -447,7 +447,7 @@ class SchedulerParts:
             observer=self.measurements,
             recorder=self.recorder,
             permission=self.permission,
-            tell=self._record_for_pod,
+            record_for_pod=self._record_for_pod,
             make_source=make_source,
             pauses=options.pauses,
             outages=options.outages,

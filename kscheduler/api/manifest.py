@@ -141,7 +141,7 @@ def load_manifests(path: str | Path) -> Manifests:
             others[found.kind] += 1
         else:
             item = _read(found, kind.struct, kind.check)
-            # A Workload does not tell of which kind it is.
+            # A Workload does not say of which kind it is.
             items[kind.field].append((found.kind, item) if kind.field == "groups" else item)
     return Manifests(
         tuple(items["pods"]),

@@ -89,8 +89,8 @@ class Shared(Generic[T]):
     def get(self, value: T, kind: bytes = b"") -> T:
         """Return the stored object that is equal to this one, or store this one.
 
-        `kind` has to tell values apart that are no substitutes for each other though they are encoded alike: an empty
-        Affinity, empty ResourceRequirements and an empty mapping are the same bytes.
+        `kind` has to distinguish values that are no substitutes for each other though their encodings are equal:
+        an empty Affinity, empty ResourceRequirements and an empty mapping are the same bytes.
         """
         try:
             key = kind + _encode(value)

@@ -4,7 +4,7 @@ A binding whose answer was lost may have been carried out. Giving up the pod's p
 trying another node could bind twice. So the same binding is written again until the apiserver gives a definite answer
 about it: it was written, or the pod is already bound, deleted or replaced by another pod of its name. A refusal that
 has nothing to do with the pod (a token that is not accepted yet, RBAC rules that are not loaded, a load balancer's
-error page) decides nothing, because it does not tell what became of the earlier request. Writing twice does no harm
+error page) decides nothing, because it does not show what became of the earlier request. Writing twice does no harm
 thanks to the uid precondition and because a bound pod cannot be bound again.
 
 An unexpected exception of this program during a request leaves the same doubt; then the pod is read.
@@ -111,7 +111,7 @@ class Binder:
             # 3. Another try, unless there is news meanwhile, or a try that may be answered at any moment.
             if tries.fresh or tries.open >= MOST_AT_ONCE or await tries.has_news_within(wait_s):
                 continue
-            # Behind a webhook that hangs, all open ones end alike, and then it is certain that none was carried out.
+            # Behind a webhook that hangs, all open ones end so, and then it is certain that none was carried out.
             if is_refused and tries.open:
                 continue
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)

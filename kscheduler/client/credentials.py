@@ -315,7 +315,7 @@ def _load_client_certificate(context: ssl.SSLContext, configuration: Any, field:
 
 
 def _content(path: str) -> bytes:
-    """Return what is in a file; nothing if it cannot be read, which whoever loads it reports."""
+    """Return what is in a file; nothing if it cannot be read, which the caller reports."""
     try:
         return Path(path).read_bytes()
     except OSError:

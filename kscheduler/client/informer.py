@@ -550,7 +550,7 @@ class Informer(Generic[T]):
     async def _failed(self, error: APIError, *, after_s: float | None = None) -> None:
         """Log the first of several failures in a row and each new kind of failure, then wait before the next try.
 
-        What hinders all kinds alike is logged by the first of them. `after_s` is a delay in seconds that replaces the
+        What hinders all kinds is logged by the first of them. `after_s` is a delay in seconds that replaces the
         backoff.
         """
         last, self.last_error = self.last_error, error

@@ -234,7 +234,7 @@ class PodStatusLane:
     def _complain(self, pod: Pod, error: BaseException, *, is_wanted: bool = True) -> None:
         """Log that a patch is given up: as a warning if it is wanted, and the first of its cause since one was written.
 
-        Where the credentials have expired, or a right is missing, the patches of all pods fail alike.
+        Where the credentials have expired, or a right is missing, the patches of all pods fail for the same reason.
         """
         cause = f"{type(error).__name__} {error.status}" if isinstance(error, APIError) else type(error).__name__
         is_news = is_wanted and cause not in self._complaints

@@ -252,7 +252,7 @@ class Slots:
         elif priority is _BIND and not (slot.is_hung or is_abandoned):
             limit = self.limit
             limit.note_latency(now - slot.sent_s, is_full=under_way[_BIND] >= limit.value)
-        # 3. Give the slot back, and to whoever waits for it.
+        # 3. Give the slot back, and to the request that waits for it.
         slot.on_overdue = nothing  # it mostly refers to what holds the slot: a cycle that only a collector would free
         if slot.is_overdue:
             self._overdue[priority] -= 1

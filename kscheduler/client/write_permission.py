@@ -37,7 +37,7 @@ class WritePermission:
     def check(self, what: str, *parts: object) -> None:
         """Raise NotLeading unless a write may be sent now.
 
-        `what` begins its message and tells what is not done; `parts` take the place of its `%s` when it is needed.
+        `what` begins its message and names what is not done; `parts` take the place of its `%s` when it is needed.
         """
         elected = self.elected  # as `may_write`, without its call for each write
         if elected is not None and not elected.is_leader:

@@ -133,9 +133,9 @@ async def choose(
 async def _served(
     client: VersionSource, clock: Clock, rng: random.Random, sleep: Callable[[float], Awaitable[object]]
 ) -> str:
-    """Return the version. Raises APIError, DecodeError or ConfigError if the apiserver answers, but does not tell."""
+    """Return the version. Raises APIError, DecodeError or ConfigError if the apiserver answers without one."""
     until_s: float | None = None  # answers without a version are put up with until then
-    told: set[str] = set()
+    logged: set[str] = set()  # causes
     backoff = Backoff(rng, initial_s=FIRST_PAUSE_S, maximum_s=LONGEST_PAUSE_S)
     while True:
         try:
@@ -150,8 +150,8 @@ async def _served(
                     raise
             # Nothing else is done meanwhile that could say what is wrong.
             cause = error.cause if isinstance(error, APIError) else str(error)
-            if cause not in told and len(told) < MOST_CAUSES:
-                told.add(cause)
+            if cause not in logged and len(logged) < MOST_CAUSES:
+                logged.add(cause)
                 log.warning(
                     "the version of the apiserver is not known yet",
                     extra={

@@ -277,10 +277,10 @@ class Replica:
     def _handle_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
-            loop.add_signal_handler(number, self._told_to_stop)
+            loop.add_signal_handler(number, self._on_stop_signal)
         loop.add_signal_handler(signal.SIGUSR2, self.dump)
 
-    def _told_to_stop(self) -> None:
+    def _on_stop_signal(self) -> None:
         if not self._stop.is_set():
             self._stop.set()
             return

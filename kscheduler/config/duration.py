@@ -42,7 +42,7 @@ class Duration:
 
     @classmethod
     def parse(cls, text: str) -> Duration:
-        """Parse Go's notation. Raises ValueError, which tells what is wrong with `text`."""
+        """Parse Go's notation. Raises ValueError, which says what is wrong with `text`."""
         if text in ("0", "+0", "-0"):
             return cls(0)
         if not _WHOLE.fullmatch(text):

@@ -107,7 +107,7 @@ class Release:
 
     @property
     def measures_preemptors(self) -> bool:
-        """Whether metrics of preemption tell apart what preempts: a pod, a PodGroup, a composite group."""
+        """Whether metrics of preemption distinguish what preempts: a pod, a PodGroup, a composite group."""
         return self.queues_pod_groups and self.schedules_pod_groups
 
     @property

@@ -1,6 +1,6 @@
 """Logs why pods could not be scheduled; what keeps all of them from it is logged once a minute, with their number.
 
-A right that was taken away, or a webhook that is down, fails each attempt of each pod alike.
+A right that was taken away, or a webhook that is down, fails each attempt of each pod for the same reason.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from kscheduler.errors import KSchedulerError
 
 
 class AllocationError(KSchedulerError):
-    """Something is wrong with a claim, a class or a slice, on every node alike: the pod's cycle ends."""
+    """Something is wrong with a claim, a class or a slice, on every node: the pod's cycle ends."""
 
 
 class PoolError(KSchedulerError):

@@ -185,7 +185,7 @@ class CompiledClasses:
     def find(self, pod: PodInfo) -> CompiledClass | None:
         """Return the pod's class, valid until the next `refresh`; None if the pod must be decided plugin by plugin.
 
-        Then `only_row` tells whether the pod's claims allow one row (node) only.
+        Then `only_row` says whether the pod's claims allow one row (node) only.
         """
         self.only_row = -1
         if pod.pod.spec.scheduler_name not in self._profiles:

@@ -224,9 +224,9 @@ def complete_registrations(
     """Return a plugin's registrations in the form that the queue uses, as in the release's kube-scheduler.
 
     Plugins register for the kinds of pods apart, each kind in a registration of its own. Where the release does not
-    tell them apart, registrations with the same hint become one for Pod; else one for Pod becomes one for each kind. In
-    a release that `adds_taint_event`, a registration for added nodes but not for taints is extended by taints: a node
-    may be added with a taint for which other filters reject it before this plugin is called, and lose the taint later.
+    distinguish them, registrations with the same hint become one for Pod; else one for Pod becomes one for each kind.
+    In a release that `adds_taint_event`, a registration for added nodes but not for taints is extended by taints: a
+    node may be added with a taint for which other filters reject it before this plugin is called, and lose it later.
     """
     registrations = [
         registration if isinstance(registration, Registration) else Registration(registration)

@@ -91,7 +91,7 @@ class Evictions:
     def ended(self, result: str, seconds: float) -> None:
         """Report how the evictions of one preemption ended (`result`: "success" or "error") and how long they took."""
 
-    # What follows is reported in releases whose metrics tell apart pods, PodGroups and composite groups as preemptors.
+    # What follows is reported in releases whose metrics distinguish pods, PodGroups and composite groups as preemptors.
     # `kind` is "pod", "podgroup" or "compositepodgroup".
 
     def evaluated(self, kind: str, result: str, seconds: float) -> None:

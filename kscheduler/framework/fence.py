@@ -249,7 +249,7 @@ class Fence:
     def _report(self, method: str, error: BaseException) -> None:
         """Log an exception of the plugin's own with its stack, once for each line that raises it.
 
-        The pod's status has its text alone, which does not tell the plugin's author where to look.
+        The pod's status has its text alone, which does not show the plugin's author where to look.
         """
         if isinstance(error, (KSchedulerError, CycleFault, AnswersToCome)):
             return

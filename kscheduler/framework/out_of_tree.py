@@ -110,7 +110,7 @@ def load_plugins(profile: Profile, where: str, guests: GuestClasses | None = Non
 
 
 def _same_name(path: str, one: Loaded, other: Loaded) -> ConfigError:
-    """Return the error for two plugins under one name: statuses, events and metrics could not tell them apart."""
+    """Return the error for two plugins under one name: statuses, events and metrics could not distinguish them."""
     names = f'"{one.configured}" and "{other.configured}"'
     return ConfigError(f'{path}: {names} are both plugins of the name "{one.kind.name}"')
 

@@ -193,7 +193,7 @@ class GangParts:
         executor = GangExecutor(
             handle,
             DEFAULT_PREEMPTION,
-            tell=self.reports.evicted,
+            record_event=self.reports.evicted,
             gang_uid=self.reports.uid_of_face,
             counts_apart=follows and not rules.preempts_by_member,
         )
@@ -243,11 +243,11 @@ class GangParts:
             wake=self._wake,
             ended=self._measure.gang_reservation_ended,
         )
-        tell_parked = self.queue.on_parked
+        report_parked = self.queue.on_parked
 
         def parked(key: GangKey) -> None:
             made.release(key)
-            tell_parked(key)
+            report_parked(key)
 
         self.queue.on_parked, self.queue.on_left = parked, made.forget
         self._measure.show_gang_reservation(made.reserved_pods)

@@ -61,10 +61,10 @@ class ParkedReports:
                 key, due = next(iter(self._due.items()))
                 await asyncio.sleep(max(due - self._clock.now(), 0.0))
                 self._due.pop(key, None)
-                self._tell(key)
+                self._report_lack(key)
             self._some.clear()
 
-    def _tell(self, key: GangKey) -> None:
+    def _report_lack(self, key: GangKey) -> None:
         tracked, stand_in = self._registry.get(key), self._queue.stand_in(key)
         if tracked is None or stand_in is None or stand_in.pool is not Pool.PARKED:
             return

@@ -1,4 +1,4 @@
-"""When pods on nodes are expected to end, as far as their objects tell."""
+"""When pods on nodes are expected to end, as far as their objects show."""
 
 from __future__ import annotations
 

@@ -327,7 +327,7 @@ class Reservations:
         self._ended(how)
 
     def _free(self, held: Reservation) -> None:
-        """Remove the nominations; the next turn tells others of the room."""
+        """Remove the nominations; the next turn wakes others for the room."""
         self._lift(held)
         for pod, node_name in held.kinds.values():
             # As if it had left: hints ask only about pods that had a node, or were nominated to one.

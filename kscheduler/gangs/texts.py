@@ -63,7 +63,7 @@ def child_failed(why: str) -> str:
 
 
 def domain_unknown(why: str) -> str:
-    """Return kube-scheduler's message about a group whose placed pods do not tell its domain."""
+    """Return kube-scheduler's message about a group whose placed pods do not show its domain."""
     return f"cannot determine domain for already scheduled pods: {why}"
 
 

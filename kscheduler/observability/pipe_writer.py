@@ -1,4 +1,4 @@
-"""Writes lines to a pipe or a socket, and does not wait long for whoever reads it.
+"""Writes lines to a pipe or a socket, and does not wait long for its reader.
 
 A container's stderr is a pipe. If its reader stops, as when the disk for logs is full or slow, or the container runtime
 is restarted, the pipe fills up after some hundred lines, and the next write waits for as long as that takes. In a

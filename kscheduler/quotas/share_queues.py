@@ -139,7 +139,7 @@ class ShareQueues:
     # --- objects ---
 
     def set(self, key: Hashable, item: ShareQueueObject) -> None:
-        """Add a Queue object, or replace its older version. `key` tells apart objects of one name."""
+        """Add a Queue object, or replace its older version. `key` distinguishes objects of one name."""
         self._objects[key] = item
         self._outdate()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 ZSTD = b"\x28\xb5\x2f\xfd"  # a record of ours
 ZIP = b"PK\x03\x04"  # a snapshot of KAI-Scheduler
 _LINE = b'{"time":'  # a line of kube-scheduler-simulator's recorder; no report or configuration begins so
-BEGINNING_BYTES = 8  # how many first bytes tell
+BEGINNING_BYTES = 8  # so many first bytes show the kind
 
 
 def is_msgpack_map(beginning: bytes) -> bool:

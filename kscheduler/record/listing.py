@@ -24,7 +24,7 @@ class Listing(msgspec.Struct, frozen=True):
     """The record of a running scheduler."""
 
     version: str  # of the scheduler
-    started: _Time  # Unix time in seconds, as in the header of each part: tells one record from another
+    started: _Time  # Unix time in seconds, as in the header of each part: distinguishes records
     first: _Number  # number of the first part, which may have been removed
     parts: tuple[Part, ...]  # that are kept, in ascending order
     failure: str = ""  # why the record has ended early; "": it goes on

@@ -383,10 +383,10 @@ class FreeDevices:
             self._with_device.pop(pool.id, None)
             if pool.uses_counters:
                 key = self._counters_key(pool.id)
-                alike = self._consuming.setdefault(key, {})
-                if alike and next(iter(alike)).pool.counters is not pool.counters:
+                consuming = self._consuming.setdefault(key, {})
+                if consuming and next(iter(consuming)).pool.counters is not pool.counters:
                     self._ambiguous.add(key)
-                alike[seen] = None
+                consuming[seen] = None
             for counts in self._queries.values():
                 counts.add(seen)
         return seen
@@ -394,9 +394,9 @@ class FreeDevices:
     def _drop(self, seen: _SeenPool) -> None:
         del self._pools[seen.pool]
         self._numbers.append(seen.number)
-        alike = self._by_id[seen.pool.id]
-        del alike[seen]
-        if not alike:
+        namesakes = self._by_id[seen.pool.id]
+        del namesakes[seen]
+        if not namesakes:
             del self._by_id[seen.pool.id]
         self._with_device.pop(seen.pool.id, None)
         if seen.pool.uses_counters:
@@ -406,22 +406,22 @@ class FreeDevices:
 
     def _drop_consuming(self, seen: _SeenPool) -> None:
         key = self._counters_key(seen.pool.id)
-        alike = self._consuming[key]
-        del alike[seen]
-        if not alike:
+        consuming = self._consuming[key]
+        del consuming[seen]
+        if not consuming:
             del self._consuming[key]
-        if key in self._ambiguous and len({id(each.pool.counters) for each in alike}) <= 1:
+        if key in self._ambiguous and len({id(each.pool.counters) for each in consuming}) <= 1:
             self._ambiguous.remove(key)
 
     def _pools_with(self, pool_id: PoolID, device: str) -> Iterable[_SeenPool]:
         """Return the pools with this id that have, or in the case of a single one may have, a device of this name."""
-        alike = self._by_id.get(pool_id, {})
-        if len(alike) <= 1:
-            return alike
+        namesakes = self._by_id.get(pool_id, {})
+        if len(namesakes) <= 1:
+            return namesakes
         by_name = self._with_device.get(pool_id)
         if by_name is None:
             by_name = self._with_device[pool_id] = {}
-            for seen in alike:
+            for seen in namesakes:
                 for each in seen.pool.devices:
                     by_name.setdefault(each.name, []).append(seen)
         return by_name.get(device, ())

@@ -29,7 +29,7 @@ from kscheduler.telemetry.sources.load_watcher import LoadWatcherSource
 from kscheduler.telemetry.sources.node_fields import NodeFieldsSource
 from kscheduler.telemetry.sources.prometheus import PrometheusSource
 from kscheduler.telemetry.sources.resource_metrics import ResourceMetricsSource
-from kscheduler.telemetry.telemetry import LiveTelemetry, Tell
+from kscheduler.telemetry.telemetry import LiveTelemetry, RecordForPod
 
 
 class LiveMetrics:
@@ -79,7 +79,7 @@ def build_live_metrics(
     observer: Measurements,
     recorder: Records,
     permission: WritePermission,
-    tell: Tell,
+    record_for_pod: RecordForPod,
     make_source: MakeSource | None = None,
     pauses: RetryPauses | None = None,
     outages: Outages | None = None,
@@ -108,7 +108,7 @@ def build_live_metrics(
         rng=random.Random(f"sources of {identity}"),
         policies=policies.book,
         observer=observer,
-        tell=tell,
+        record_for_pod=record_for_pod,
     )
     observer.show_policies(policies.book.states)
     return LiveMetrics(telemetry, policies)

@@ -38,7 +38,7 @@ FIRST_ANSWERS_S = 2.0  # a cold start waits this long for sources, then goes on 
 MAX_COLUMNS = 256  # more columns than this are dropped when policies change
 MAX_METRICS_OF_POLICIES = 64  # each costs its source one request per poll
 
-Tell = Callable[[PodInfo, str, str], None]  # pod, reason, note
+RecordForPod = Callable[[PodInfo, str, str], None]  # pod, reason, note
 
 
 class MetricState(NamedTuple):
@@ -63,12 +63,12 @@ class LiveTelemetry(Telemetry):
         rng: random.Random,
         policies: PolicyBook,
         observer: Measurements,
-        tell: Tell,
+        record_for_pod: RecordForPod,
     ) -> None:
         self._clock = clock
         self._policies = policies
         self._observer = observer
-        self._tell = tell
+        self._record_for_pod = record_for_pod
         self._health = MetricHealth(self._observer)
         self._rows = NodeRows(table, self._rows_changed)
         self._intervals = {source.name: source.interval.seconds for source in sources}
@@ -126,7 +126,7 @@ class LiveTelemetry(Telemetry):
         self._watchers.append(changed)
 
     def record_event(self, pod: PodInfo, reason: str, note: str) -> None:
-        self._tell(pod, reason, note)
+        self._record_for_pod(pod, reason, note)
 
     def count(self, what: str, policy: PolicyRef) -> None:
         self._counted.add(policy)

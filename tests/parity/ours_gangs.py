@@ -224,7 +224,9 @@ class _World:
             parts = self._queue, self._registry, planner, one
             together = None
             if self._registry.rules.preempts_together:
-                executor = GangExecutor(handle, DEFAULT_PREEMPTION, tell=lambda *_: None, gang_uid=reports.uid_of_face)
+                executor = GangExecutor(
+                    handle, DEFAULT_PREEMPTION, record_event=lambda *_: None, gang_uid=reports.uid_of_face
+                )
                 together = MemberwisePreemption(self._cache, self._registry, handle, executor)
             self._batch.gangs = _InOrder(
                 *parts, placements=by_member, group_preemption=together, reports=reports, **settings
@@ -235,7 +237,7 @@ class _World:
             return
         if placements is not None:
             composites = Composites(planner, placements)
-        executor = GangExecutor(handle, DEFAULT_PREEMPTION, tell=lambda *_: None, gang_uid=reports.uid_of_face)
+        executor = GangExecutor(handle, DEFAULT_PREEMPTION, record_event=lambda *_: None, gang_uid=reports.uid_of_face)
         preemption = _Preemption(self._cache, self._registry, planner, handle, executor)
 
         def turn() -> None:

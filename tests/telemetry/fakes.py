@@ -1,4 +1,4 @@
-"""A source that says what a test tells it, and telemetry around it in virtual time."""
+"""A source that says what a test gives it, and telemetry around it in virtual time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class FakeSource:
                 readings.failed[metric.name] = self.reasons.get(metric.name, "no such metric")
         return readings
 
-    def fail(self, reason: str = "told to") -> None:
+    def fail(self, reason: str = "asked to") -> None:
         self.failure = SourceError(reason)
 
     async def close(self) -> None:
@@ -79,5 +79,5 @@ def telemetry_of(
         rng=random.Random(1),
         policies=policies or no_policies(),
         observer=observer or measurements(),
-        tell=lambda pod, reason, note: None,
+        record_for_pod=lambda pod, reason, note: None,
     )

@@ -61,7 +61,7 @@ class Desk:
             rng=random.Random(1),
             policies=no_policies(),
             observer=measurements(),
-            tell=lambda pod, reason, note: None,
+            record_for_pod=lambda pod, reason, note: None,
         )
         self.poller = self.telemetry.pollers["p"]
         self.column = self.telemetry.column("load", MINUTE)

@@ -65,7 +65,7 @@ def test_values_are_there_after_the_first_answer() -> None:
     live(test)
 
 
-def test_values_change_with_the_next_answer_and_readers_are_told() -> None:
+def test_values_change_with_the_next_answer_and_readers_are_notified() -> None:
     async def test(table: NodeTable, source: FakeSource, telemetry: LiveTelemetry) -> None:
         column, reported = telemetry.column("load", MINUTE), []
         telemetry.watch(lambda: reported.append(telemetry.now()))
@@ -127,7 +127,7 @@ def test_values_of_a_dead_source_grow_old_however_often_others_answer() -> None:
             rng=random.Random(1),
             policies=no_policies(),
             observer=measurements(),
-            tell=lambda pod, reason, note: None,
+            record_for_pod=lambda pod, reason, note: None,
         )
         running = asyncio.ensure_future(telemetry.run())
         await telemetry.wait_for_first_answers()
@@ -265,7 +265,7 @@ def test_a_start_waits_for_a_source_that_hangs_no_longer_than_two_seconds() -> N
     run_virtual(main())
 
 
-def test_states_tell_fresh_stale_and_absent_nodes() -> None:
+def test_states_count_fresh_stale_and_absent_nodes() -> None:
     async def test(table: NodeTable, source: FakeSource, telemetry: LiveTelemetry) -> None:
         values(telemetry)
         table.set_node(make_node("c").obj())

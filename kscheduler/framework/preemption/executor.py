@@ -42,7 +42,7 @@ class Executor:
         self.running: dict[str, Pod | None] = {}
         self._held: set[str] = set()  # uids of preemptors that were requeued meanwhile, and gated
         self._endings = handle.endings  # of all profiles
-        self._tells_kinds = handle.release.measures_preemptors
+        self._measures_kinds = handle.release.measures_preemptors
 
     def is_running(self, uid: str) -> bool:
         """Return True while a victim of this preemptor is yet to be evicted, or the last is not seen terminating."""
@@ -89,7 +89,7 @@ class Executor:
 
     def _count(self, candidate: Candidate) -> None:
         self._evictions.chosen(len(candidate.victims))
-        if self._tells_kinds and candidate.violations:
+        if self._measures_kinds and candidate.violations:
             self._evictions.violated("pod", candidate.violations)
 
     def _forget_accepted(self) -> None:
@@ -115,7 +115,7 @@ class Executor:
                 failed = True
             result, took_s = "error" if failed else "success", self._handle.stopwatch() - started
             self._evictions.ended(result, took_s)
-            if self._tells_kinds:
+            if self._measures_kinds:
                 self._evictions.executed(self.kind_of(preemptor), result, took_s)
             # 3. The preemptor waits for the watch, which is what it goes by when it is tried again.
             is_seen = True
@@ -186,7 +186,7 @@ class Executor:
                 return _End.GONE_BEFORE
             self._endings.accepted[victim.metadata.uid] = self._evictions.wall()
             end = _End.ACCEPTED
-        self._tell(victim, preemptor, note)
+        self._record_preempted(victim, preemptor, note)
         log.info("pod preempted", extra={"pod": victim.key, "preemptor": preemptor.key, "node": node_name})
         return end
 
@@ -198,7 +198,7 @@ class Executor:
         """Return the uid of the preemptor's object, as texts name it."""
         return preemptor.uid
 
-    def _tell(self, victim: Pod, preemptor: PodInfo, note: str) -> None:
+    def _record_preempted(self, victim: Pod, preemptor: PodInfo, note: str) -> None:
         """Record an Event that the victim was preempted."""
         self._evictions.record_event(victim, preemptor.pod, note)
 

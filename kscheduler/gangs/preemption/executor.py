@@ -34,8 +34,8 @@ class _Awaited(NamedTuple):
 class GangExecutor(Executor):
     """The evictions for gangs.
 
-    `tell(victim, gang, text)` records an Event on a victim, about the gang with this face. `gang_uid(face)` returns the
-    uid of the gang's object.
+    `record_event(victim, gang, text)` records an Event on a victim, about the gang with this face. `gang_uid(face)`
+    returns the uid of the gang's object.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class GangExecutor(Executor):
         handle: Handle,
         plugin: str,
         *,
-        tell: Callable[[Pod, PodInfo, str], None],
+        record_event: Callable[[Pod, PodInfo, str], None],
         gang_uid: Callable[[PodInfo], str],
         counts_apart: bool = False,
     ) -> None:
         """`counts_apart`: the caller of `evict` counts the victims in metrics."""
         super().__init__(handle, plugin)
-        self._tell_victim = tell
+        self._record_event = record_event
         self._gang_uid = gang_uid
         self._counts_apart = counts_apart
         # Uid of a gang's face -> the nodes that its members will use, by their uids.
@@ -113,8 +113,8 @@ class GangExecutor(Executor):
     def _uid_of(self, preemptor: PodInfo) -> str:
         return self._gang_uid(preemptor)
 
-    def _tell(self, victim: Pod, preemptor: PodInfo, note: str) -> None:
-        self._tell_victim(victim, preemptor, note)
+    def _record_preempted(self, victim: Pod, preemptor: PodInfo, note: str) -> None:
+        self._record_event(victim, preemptor, note)
 
     async def _clear_nominations(self, node_name: str, preemptor: PodInfo) -> bool:
         succeeded = True

@@ -64,7 +64,7 @@ class Cluster:
         lane = self.side.lane if has_lane else None
         self.planner = Planner(self.cache, self.side.profiles, lane, nominations=self.nominations)
         self.executor = NotingExecutor(
-            self.handle, "DefaultPreemption", tell=lambda *_: None, gang_uid=lambda face: face.uid
+            self.handle, "DefaultPreemption", record_event=lambda *_: None, gang_uid=lambda face: face.uid
         )
         self.preemption = WholePreemption(
             self.cache, self.registry, self.planner, self.side.profiles, self.handle, self.executor

@@ -98,7 +98,7 @@ class Stocks:
         )
 
     def _answer(self, device: ParsedDevice, expression: str) -> bool:
-        if device.allows_multiple:  # which kube-scheduler does not tell selectors here
+        if device.allows_multiple:  # which kube-scheduler does not show to selectors here
             published = device.device
             view = DeviceView(device.slice.driver, device.attributes, published.capacity or {}, False)
             return self._selectors.get(expression).matches(view)
