@@ -55,13 +55,13 @@ def test_a_pod_that_moves_is_bound_twice() -> None:
     assert kinds(judge.bound_twice(moved)) == ["bound twice"]
 
 
-def test_a_pod_made_anew_may_have_another_node() -> None:
+def test_a_pod_created_again_may_have_another_node() -> None:
     remade = history((1, "pod n/p", pod("p", "a")), (2, "pod n/p", None), (3, "pod n/p", pod("p", "b", uid="new")))
     assert judge.bound_twice(remade) == []
 
 
 @pytest.mark.parametrize("user", ["one", "two"])
-def test_a_request_for_a_second_node_is_found_whoever_asks(user: str) -> None:
+def test_a_request_for_a_second_node_is_found_whichever_user_sends_it(user: str) -> None:
     requests = [request(1, "p", "a"), request(2, "p", "b", 409, user)]
     assert kinds(judge.second_nodes(requests, {}, {})) == ["second node"]
 

@@ -69,13 +69,13 @@ class Cluster:
         ]
 
 
-def _includes(live: Any, said: Any) -> bool:
-    """Whether an object has all that is said of it; defaults may be added to maps, not to lists."""
-    if isinstance(said, dict):
-        return isinstance(live, dict) and all(_includes(live.get(key), value) for key, value in said.items())
-    if isinstance(said, list):
-        return isinstance(live, list) and len(live) == len(said) and all(map(_includes, live, said))
-    return bool(live == said)
+def _includes(live: Any, stated: Any) -> bool:
+    """Whether an object has all that is stated of it; defaults may be added to maps, not to lists."""
+    if isinstance(stated, dict):
+        return isinstance(live, dict) and all(_includes(live.get(key), value) for key, value in stated.items())
+    if isinstance(stated, list):
+        return isinstance(live, list) and len(live) == len(stated) and all(map(_includes, live, stated))
+    return bool(live == stated)
 
 
 def _set(settings: tuple[str, ...]) -> list[str]:

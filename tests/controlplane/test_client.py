@@ -160,7 +160,9 @@ async def test_an_expired_event_series_is_not_found(workspace: Workspace, client
     assert event["series"]["count"] == 2
 
 
-async def test_pages_and_watch_tell_the_whole_story(workspace: Workspace, client: KubeClient) -> None:
+async def test_pages_list_every_pod_and_the_watch_reports_every_change(
+    workspace: Workspace, client: KubeClient
+) -> None:
     workspace.create_pods(7)
     resource = PODS.within(workspace.namespace)
     names: list[str] = []

@@ -21,7 +21,7 @@ from tests.controlplane.explain_reader import PATH, may_explain
 
 Details = TypeVar("Details", bound=Sized)
 NOBODY = "https://127.0.0.1:1"  # where no program listens
-BUSY = "the scheduler was busy"  # is said of a decision without details
+BUSY = "the scheduler was busy"  # is printed for a decision without details
 
 
 def explain(scheduler: KScheduler, workspace: Workspace, pod: str, token: Path, *flags: str) -> str:
@@ -48,14 +48,14 @@ def test_a_user_reads_why_a_pod_waits_and_where_another_went(workspace: Workspac
 
     eventually(waits, "the large pod waits for a change")
 
-    def what_is_said(pod: str) -> str:
+    def explanation(pod: str) -> str:
         """What the command says of a pod that waits, if its decision has details."""
         eventually(lambda: _is_unschedulable(workspace.pod(pod)), f"{pod} waits")
         printed = explain(scheduler, workspace, pod, token, "--nodes=all")
         return printed if "fits nowhere" in printed and BUSY not in printed else ""
 
     requests = {"cpu": "6", "memory": "1Gi"}
-    large = _first_detailed(workspace, "larger", requests, what_is_said)
+    large = _first_detailed(workspace, "larger", requests, explanation)
     assert large.startswith(f"Pod {workspace.namespace}/larger-")
     assert "fits nowhere: 0/2 nodes are available: 2 Insufficient cpu." in large.splitlines()[0]
     assert "  2 nodes:  NodeResourcesFit  Insufficient cpu  node-0, node-1\n" in large

@@ -18,8 +18,8 @@ from kscheduler.testing.controlplane.scheduler_process import SchedulerProcess
 from kscheduler.testing.controlplane.workspace import Workspace
 
 GPU = "example.com/gpu"
-# Pod name without its side -> the value of its label `wish`, which says what the extender is to answer.
-WISHES = {"ssd": "ssd", "best": "any", "nothing": "tape", "broken": "error", "status": "500"}
+# Pod name without its side -> the value of its label `answer`, which says what the extender is to answer.
+ANSWERS = {"ssd": "ssd", "best": "any", "nothing": "tape", "broken": "error", "status": "500"}
 PLACED = ("ssd", "best")
 # A value with which the extender fails -> its answer, and the message in the pod's condition.
 JSON_HEAD = b"HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n"
@@ -86,22 +86,22 @@ class RecordingExtender:
         return answers[verb](question)
 
     def _filter(self, question: dict[str, Any]) -> tuple[int, Any]:
-        wish = question["Pod"]["metadata"]["labels"]["wish"]
-        if wish == "wait":
+        wanted = question["Pod"]["metadata"]["labels"]["answer"]
+        if wanted == "wait":
             self.release.wait(60.0)
-            wish = "any"
-        if wish in BROKEN and self.is_mended:
-            wish = "any"
-        if wish in BROKEN:
-            self.release.wait(60.0 if wish == "hangs" else 0.0)
-            return 0, BROKEN[wish][0]
-        if wish == "500":
+            wanted = "any"
+        if wanted in BROKEN and self.is_mended:
+            wanted = "any"
+        if wanted in BROKEN:
+            self.release.wait(60.0 if wanted == "hangs" else 0.0)
+            return 0, BROKEN[wanted][0]
+        if wanted == "500":
             return 500, {}
-        if wish == "error":
+        if wanted == "error":
             return 200, {"Error": "the extender is out of order"}
         nodes = question["Nodes"]["items"]
-        left = [node for node in nodes if wish in ("any", node["metadata"]["labels"]["disk"])]
-        failed = {node["metadata"]["name"]: f"no {wish} here" for node in nodes if node not in left}
+        left = [node for node in nodes if wanted in ("any", node["metadata"]["labels"]["disk"])]
+        failed = {node["metadata"]["name"]: f"no {wanted} here" for node in nodes if node not in left}
         return 200, {"Nodes": {"items": left}, "FailedNodes": failed}
 
     def _prioritize(self, question: dict[str, Any]) -> tuple[int, Any]:
@@ -174,24 +174,26 @@ def shown_pod(question: dict[str, Any]) -> dict[str, Any]:
     return {"spec": pod["spec"], "metadata": metadata, "status": status, "parts": set(pod)}
 
 
-def test_both_schedulers_ask_the_same_and_come_to_the_same(workspace: Workspace, extender: RecordingExtender) -> None:
+def test_both_schedulers_ask_the_same_questions_and_come_to_the_same_outcomes(
+    workspace: Workspace, extender: RecordingExtender
+) -> None:
     for index in range(4):
         workspace.create_node(f"node-{index}", labels={"disk": "ssd" if index in (1, 3) else "hdd"})
     outcomes: dict[str, dict[str, str]] = {}  # side -> pod -> node, or what its condition says
     makers: dict[str, Callable[..., SchedulerProcess]] = {"kube": KubeScheduler, "ours": KScheduler}
     for side, make in makers.items():
         scheduler = start(side, make, workspace.control_plane, extender.url)
-        for name, wish in WISHES.items():
+        for name, wanted in ANSWERS.items():
             requests = {"cpu": "100m", "memory": "64Mi", GPU: "1"}
-            workspace.create_pod(f"{side}-{name}", requests=requests, labels={"wish": wish}, scheduler_name=side)
+            workspace.create_pod(f"{side}-{name}", requests=requests, labels={"answer": wanted}, scheduler_name=side)
         workspace.create_pod(f"{side}-plain", scheduler_name=side)
         placed = [f"{side}-{name}" for name in (*PLACED, "plain")]
-        refused = [f"{side}-{name}" for name in WISHES if name not in PLACED]
+        refused = [f"{side}-{name}" for name in ANSWERS if name not in PLACED]
         eventually(lambda names=placed: set(names) <= set(workspace.bindings()), f"{side} binds")  # type: ignore[misc]
         eventually(lambda names=refused: all(message(workspace, name) for name in names), f"{side} says why")  # type: ignore[misc]
         scheduler.stop()
         bound = workspace.bindings()
-        outcomes[side] = {name: bound.get(f"{side}-{name}", message(workspace, f"{side}-{name}")) for name in WISHES}
+        outcomes[side] = {name: bound.get(f"{side}-{name}", message(workspace, f"{side}-{name}")) for name in ANSWERS}
 
     # 1. What became of the pods.
     assert outcomes["ours"] == outcomes["kube"]
@@ -214,7 +216,7 @@ def test_both_schedulers_ask_the_same_and_come_to_the_same(workspace: Workspace,
 def test_other_pods_are_bound_while_an_extender_hangs(workspace: Workspace, extender: RecordingExtender) -> None:
     workspace.create_nodes(2, labels={"disk": "ssd"})
     scheduler = start("ours", KScheduler, workspace.control_plane, extender.url)
-    workspace.create_pod("held", requests={"cpu": "100m", GPU: "1"}, labels={"wish": "wait"}, scheduler_name="ours")
+    workspace.create_pod("held", requests={"cpu": "100m", GPU: "1"}, labels={"answer": "wait"}, scheduler_name="ours")
     eventually(lambda: extender.questions, "the extender is asked")
     workspace.create_pods(20, scheduler_name="ours")
     eventually(lambda: len(workspace.bindings()) == 20, "the others are bound")
@@ -227,17 +229,17 @@ def test_other_pods_are_bound_while_an_extender_hangs(workspace: Workspace, exte
 
 
 @pytest.mark.slow
-def test_each_way_to_fail_is_told_to_its_pod_which_is_bound_when_the_extender_is_mended(
+def test_each_way_to_fail_is_recorded_on_its_pod_which_is_bound_when_the_extender_is_mended(
     workspace: Workspace, extender: RecordingExtender
 ) -> None:
     workspace.create_nodes(4, labels={"disk": "ssd"})
     scheduler = start("ours", KScheduler, workspace.control_plane, extender.url, timeout="2s")
     requests = {"cpu": "100m", GPU: "1"}
-    for wish in BROKEN:
-        workspace.create_pod(wish, requests=requests, labels={"wish": wish}, scheduler_name="ours")
-    for wish, (_, reported) in BROKEN.items():
+    for wanted in BROKEN:
+        workspace.create_pod(wanted, requests=requests, labels={"answer": wanted}, scheduler_name="ours")
+    for wanted, (_, reported) in BROKEN.items():
         expected = reported.format(url=extender.url)
-        eventually(lambda name=wish, text=expected: text in message(workspace, name), f"{wish}: {expected}")  # type: ignore[misc]
+        eventually(lambda name=wanted, text=expected: text in message(workspace, name), f"{wanted}: {expected}")  # type: ignore[misc]
     assert not workspace.bindings()
     extender.is_mended = True
     extender.release.set()

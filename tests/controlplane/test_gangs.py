@@ -224,7 +224,7 @@ def test_the_status_of_a_podgroup_of_coscheduling_follows_its_pods(coscheduling:
         eventually(functools.partial(coscheduling.has_status, "train", shown), f"it says {shown}")
 
 
-def test_pods_that_kueue_admits_are_bound_at_once_where_it_said_also_if_they_name_a_podgroup(
+def test_pods_that_kueue_admits_are_bound_at_once_to_the_nodes_it_chose_even_if_they_name_a_podgroup(
     coscheduling: Gangs,
 ) -> None:
     """Pods of two plain pod groups of Kueue's with its two gates; those of one name a PodGroup of Coscheduling, too."""
@@ -308,7 +308,7 @@ def three_groups(gangs: Gangs) -> Outcome:
 
 
 def with_both(folder: Path, play: Callable[[Gangs], Outcome], more_gates: str = "", release: str = "1.37") -> Outcome:
-    """Play on a control plane of a release with kube-scheduler, and on one with ours; both must end alike."""
+    """Play on a control plane of a release with kube-scheduler, and on one with ours; the outcomes must be equal."""
     gates = f"--feature-gates={GATES_OF[release]}{more_gates}"
     outcomes = []
     for side in ("theirs", "ours"):

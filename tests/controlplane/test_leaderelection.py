@@ -100,7 +100,7 @@ async def test_a_released_lease_changes_hands_at_once(workspace: Workspace, star
     assert not b.elector.is_leader
     await a.elector.stop()
     await a.task
-    await ended(b.started.wait(), "b leads: the watch tells it, since it does not try again before an hour is over")
+    await ended(b.started.wait(), "b leads: the watch shows it, since it does not try again before an hour is over")
     spec = lease(workspace)
     assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("b", 1)
 

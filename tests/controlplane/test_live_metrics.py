@@ -233,7 +233,9 @@ def test_a_negative_load_counts_as_none_and_does_not_draw_all_pods(scene: Scene,
     assert scene.place(8) == {"honest": 4, "liar": 4}
 
 
-def test_a_series_that_goes_for_all_nodes_is_told_of_and_pods_go_on(scene: Scene, prometheus: Prometheus) -> None:
+def test_a_series_that_ends_for_all_nodes_is_logged_and_pods_are_placed_nevertheless(
+    scene: Scene, prometheus: Prometheus
+) -> None:
     scene.create_nodes(a=IDLE, b=BUSY)
     start(scene, prometheus, freshness=AGING)
     scene.wait_for_fresh(2)

@@ -1,4 +1,4 @@
-"""What LIVE_METRICS.md tells a new user to write works as it stands there: the trial, the queries, the relabelling."""
+"""What LIVE_METRICS.md has a new user write works as it stands there: the trial, the queries, the relabelling."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_first_policy_is_a_valid_configuration() -> None:
 
 
 @pytest.mark.parametrize("text", blocks("prometheus.yaml"))
-def test_what_prometheus_is_told_is_valid(text: str, tmp_path: Path) -> None:
+def test_the_configuration_of_prometheus_is_valid(text: str, tmp_path: Path) -> None:
     # Debian builds Prometheus without the discovery of Kubernetes' objects: only what is done with them can be checked.
     discovered = text.replace("kubernetes_sd_configs: [{role: pod}]", 'static_configs: [{targets: ["10.0.0.1:9100"]}]')
     (tmp_path / "prometheus.yaml").write_text(discovered)

@@ -160,7 +160,7 @@ def test_a_policy_without_a_spec_is_refused(policies: Policies) -> None:
     assert read_policy(None)[0] == ["spec: Required value"]
 
 
-def test_what_the_schema_cannot_tell_is_left_to_the_condition(policies: Policies) -> None:
+def test_what_the_schema_cannot_check_is_left_to_the_condition(policies: Policies) -> None:
     """It compares numbers only: to read other quantities costs more than rules of a schema may."""
     spec = yaml.safe_load("{score: [{metric: a, range: {min: 2k, max: 1k}}]}")
     assert policies.refusal(spec) == ""

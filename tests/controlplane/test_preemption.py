@@ -74,7 +74,7 @@ def _name_of(patch: PodStatusPatch) -> str:
     if patch.nominated_node_name is not None:
         return "nominate" if patch.nominated_node_name else "clear"
     assert patch.condition is not None
-    return "mark" if patch.condition.type == "DisruptionTarget" else "tell"
+    return "mark" if patch.condition.type == "DisruptionTarget" else "condition"
 
 
 class Stage:

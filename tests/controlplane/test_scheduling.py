@@ -33,7 +33,7 @@ def events(workspace: Workspace, reason: str) -> list[dict[str, Any]]:
     return [event for event in workspace.api.list_all(path) if event["reason"] == reason]
 
 
-def test_pods_are_bound_and_told_about_once(workspace: Workspace) -> None:
+def test_pods_are_bound_with_one_event_each(workspace: Workspace) -> None:
     workspace.create_nodes(5)
     workspace.create_pods(20)
     KScheduler(workspace.control_plane)
@@ -105,7 +105,7 @@ def test_two_profiles_schedule_the_pods_that_name_them(workspace: Workspace) -> 
     assert controllers == {"one": "first", "two": "second"}
 
 
-def test_endpoints_tell_health_metrics_and_configuration(workspace: Workspace) -> None:
+def test_endpoints_answer_with_health_metrics_and_configuration(workspace: Workspace) -> None:
     workspace.create_nodes(1)
     workspace.create_pods(3)
     scheduler = KScheduler(workspace.control_plane)

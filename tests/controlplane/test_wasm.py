@@ -122,7 +122,7 @@ class Scene:
 
     def check_quarantine(self) -> None:
         """An Event and the metrics say so."""
-        eventually(lambda: self.notes("PluginQuarantined", PLUGIN.lower()), "an Event tells of the quarantine")
+        eventually(lambda: self.notes("PluginQuarantined", PLUGIN.lower()), "an Event reports the quarantine")
         (note, *_) = self.notes("PluginQuarantined", PLUGIN.lower())
         assert note.startswith(f"plugin {PLUGIN}: ")
         assert "unreachable" in note
@@ -131,7 +131,7 @@ class Scene:
     def check_mended(self) -> None:
         """The new version is there, in the same process."""
         eventually(lambda: self.metric("kscheduler_wasm_guest_reloads_total", result="replaced") == 1, "it is replaced")
-        eventually(lambda: self.notes("PluginReplaced", PLUGIN.lower()), "an Event tells of the new version")
+        eventually(lambda: self.notes("PluginReplaced", PLUGIN.lower()), "an Event reports the new version")
         eventually(lambda: self.metric("kscheduler_wasm_quarantined", plugin=PLUGIN) == 0, "the quarantine is over")
         assert self.scheduler.process.is_running
 

@@ -195,7 +195,7 @@ CASES: dict[str, tuple[Case, int]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_kube_scheduler_and_ours_answer_alike(stage: Stage, name: str) -> None:
+def test_kube_scheduler_and_ours_answer_with_the_same_status(stage: Stage, name: str) -> None:
     case, expected = CASES[name]
     context, path, headers = case(stage)
     answers = {

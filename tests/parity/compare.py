@@ -25,7 +25,7 @@ from tests.parity.ours_devices import TIMED_OUT
 MAPPED = "Capacity key"  # in the text of a fault of one of several devices, in the order of a map
 # Of several amounts of a pod that are too small one is named, in the order of a map.
 TOO_SMALL = re.compile(r"(?<=pod level )(request|limit) for \S+(?= is insufficient)")
-LEFT_OUT = "didn't satisfy plugin(s)"  # said of nodes that a PreFilter plugin leaves out
+LEFT_OUT = "didn't satisfy plugin(s)"  # the reason of nodes that a PreFilter plugin leaves out
 OF_DEVICES = '"DynamicResources"'  # in the text of a fault
 
 CompareForm = Callable[[Case, Answer, str], Iterable[tuple[int, str]]]  # the string names a form

@@ -48,7 +48,7 @@ def _nodes(theirs: Ganged) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
 def _chosen(theirs: Ganged) -> list[dict[str, Counter[str]]]:
     """For the attempt and a trial without victims: pod -> how often it had each node.
 
-    That tells the placement that was chosen: there it had it more often, or has it in the end.
+    That shows the placement that was chosen: there it had it more often, or has it in the end.
     """
     tried = theirs.tried or [{}]
     chosen = [{name: Counter(nodes) for name, nodes in each.items()} for each in tried]

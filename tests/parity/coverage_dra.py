@@ -67,7 +67,7 @@ FEATURES = (
     "devices that an init container leaves to another container",
     "extended resource of the node itself",
 )
-TEXTS = {  # extension point -> what is said there, with … for names
+TEXTS = {  # extension point -> the texts that are returned there, with … for names
     "PreEnqueue": (
         'could not find ResourceClaim "…"',
         'resourceclaim "…" is being deleted',
@@ -145,9 +145,9 @@ class DraCoverage:
                 if status.plugin == NAME and decision.pre_filter is None:
                     self._hear_text("Filter", " ".join(status.reasons or ()))
 
-    def _hear_text(self, point: str, said: str) -> None:
+    def _hear_text(self, point: str, returned: str) -> None:
         for text, pattern in _TEXTS[point]:
-            if pattern.search(said):
+            if pattern.search(returned):
                 self.texts[point, text] += 1
 
     def missing(self) -> list[str]:

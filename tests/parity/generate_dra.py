@@ -361,7 +361,7 @@ def slices_of(rng: random.Random, nodes: Sequence[str]) -> list[Object]:
     """Pools of most nodes, and perhaps one of no node in particular."""
     names = [f"s{number:03}" for number in range(200)]
     rng.shuffle(names)
-    likely = rng.sample(DRIVERS, 2)  # so that nodes are alike
+    likely = rng.sample(DRIVERS, 2)  # so that nodes have the same ones
     made: list[Object] = []
     for node in nodes:
         for driver in some(rng, likely, 2) if often(rng, 0.9) else ():

@@ -11,7 +11,7 @@ import random
 from kscheduler.testing.controlplane.binaries import DEFAULT_RELEASE
 from tests.parity.case import Case, Object
 from tests.parity.generate_dra import generate_dra
-from tests.parity.generate_preemption import LOW, PREEMPT, age, make_preemptor, resize, share_no_port, tell_apart
+from tests.parity.generate_preemption import LOW, PREEMPT, age, distinguish, make_preemptor, resize, share_no_port
 from tests.parity.words import often, pick
 
 PENDING = 8  # pods of a case
@@ -41,7 +41,7 @@ def generate_dra_preemption(seed: int, release: str = DEFAULT_RELEASE) -> Case:
         make_preemptor(rng, pod, names)
         if made is not None:
             pod.setdefault("status", {})["resourceClaimStatuses"] = made
-    tell_apart(cluster["pods"])
+    distinguish(cluster["pods"])
     share_no_port(cluster["pods"])
     for claim in cluster["resourceClaims"]:
         if "status" in claim and often(rng, 0.5):  # then it can be used nowhere

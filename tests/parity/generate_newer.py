@@ -35,7 +35,7 @@ def add_newer(case: Case) -> None:
             pod["spec"].pop("nodeName", None)
     if release_of(case.release).has(CAPACITY_SCORING):
         _say_shape(rng, case)
-        _make_capacities_alike(case)
+        _make_capacities_equal(case)
         _state_scored_capacities(case)
 
 
@@ -111,7 +111,7 @@ def _disabled(profile: Object) -> set[str]:
     return {entry["name"] for entry in multi_point.get("disabled", ())}
 
 
-def _make_capacities_alike(case: Case) -> None:
+def _make_capacities_equal(case: Case) -> None:
     """Of several capacities that serve a node and class kube-scheduler takes any: so those of a class are equal."""
     first: dict[str, Object] = {}  # class -> its first capacity
     for capacity in case.cluster.get("csiStorageCapacities", ()):

@@ -50,7 +50,7 @@ def generate_preemption(seed: int, release: str = DEFAULT_RELEASE, *, shares_por
     for pod in case.pending:
         make_preemptor(rng, pod, [node["metadata"]["name"] for node in case.cluster["nodes"]])
     case.cluster["current"] = [_changed(rng, pod, case) for pod in case.pending if often(rng, 0.99)]
-    tell_apart(case.cluster["pods"])
+    distinguish(case.cluster["pods"])
     if not shares_ports:
         share_no_port(case.cluster["pods"])
     case.cluster["podDisruptionBudgets"] = [budget_for(rng, f"b{index}", case) for index in range(rng.randint(0, 3))]
@@ -235,13 +235,13 @@ def _importance(pod: Object) -> tuple[int, str | None]:
     return pod["spec"].get("priority", 0), pod.get("status", {}).get("startTime")
 
 
-def tell_apart(pods: Sequence[Object]) -> None:
+def distinguish(pods: Sequence[Object]) -> None:
     """Of equally important pods kube-scheduler takes any where there are many, or where they have not been started."""
-    crowds = Counter(pod["spec"]["nodeName"] for pod in pods)
+    pods_on = Counter(pod["spec"]["nodeName"] for pod in pods)
     met: set[tuple[str, int, str | None]] = set()  # node and importance of the pods before
     for index, pod in enumerate(pods):
         node, importance = pod["spec"]["nodeName"], _importance(pod)
-        if (node, *importance) in met and (importance[1] is None or crowds[node] > SORTED_STABLY):
+        if (node, *importance) in met and (importance[1] is None or pods_on[node] > SORTED_STABLY):
             pod["status"]["startTime"] = f"2024-01-02T00:{index // 60:02d}:{index % 60:02d}Z"
         met.add((node, *importance))
 

@@ -168,7 +168,7 @@ class _Watched:
     name = DefaultPreemption.name
 
     def __init__(self, plugin: DefaultPreemption, form: str, handle: Handle) -> None:
-        self.said_before: list[str] = []  # reasons of the plugins before it
+        self.reasons_before: list[str] = []  # reasons of the plugins before it
         self._plugin = plugin
         self._handle = handle
         made: DryRun = plugin._dry_run
@@ -179,7 +179,7 @@ class _Watched:
 
     def begin(self, order: Sequence[str]) -> Preempted:
         self._found = self._dry_run.found = Preempted()
-        self.said_before.clear()
+        self.reasons_before.clear()
         # Pods that were ended for one preemptor are there for the next: nobody must remember them.
         self._plugin._executor = Executor(replace(self._handle, endings=Endings()), self.name)
         self._dry_run.order = {name: place for place, name in enumerate(order)}
@@ -201,7 +201,7 @@ class _Watched:
         self, state: CycleState, pod: PodInfo, statuses: Mapping[str, OurStatus]
     ) -> tuple[PostFilterResult | None, OurStatus | None]:
         result, status = self._plugin.post_filter(state, pod, statuses)
-        self.end(status, self.said_before if code_of(status) is Code.UNSCHEDULABLE else ())
+        self.end(status, self.reasons_before if code_of(status) is Code.UNSCHEDULABLE else ())
         if code_of(status) is Code.SUCCESS and result is not None:
             self._found.chosen = result.nominated_node_name or ""
         return result, status
@@ -223,7 +223,7 @@ class _Before:
         if isinstance(self._plugin, DynamicResources):
             self._watched.note_claims(self._plugin, state, pod, self._claims)
         if status is not None and status.code is Code.UNSCHEDULABLE:
-            self._watched.said_before += status.reasons
+            self._watched.reasons_before += status.reasons
         else:
             self._watched.end(status)
         return result, status

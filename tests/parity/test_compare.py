@@ -73,7 +73,7 @@ def differing() -> Iterator[tuple[Decision, str]]:
 
 
 @pytest.mark.parametrize(("ours", "expected"), list(differing()))
-def test_what_differs_is_told(ours: Decision, expected: str) -> None:
+def test_what_differs_is_reported(ours: Decision, expected: str) -> None:
     assert any(text.startswith(expected) for text in reported(placed(), ours)), reported(placed(), ours)
 
 

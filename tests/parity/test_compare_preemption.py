@@ -74,7 +74,7 @@ def differing() -> Iterator[tuple[Preempted, str]]:
 
 
 @pytest.mark.parametrize(("ours", "expected"), list(differing()))
-def test_what_differs_is_told(ours: Preempted, expected: str) -> None:
+def test_what_differs_is_reported(ours: Preempted, expected: str) -> None:
     assert any(text.startswith(expected) for text in reported(preempted(), ours)), reported(preempted(), ours)
 
 
@@ -86,7 +86,7 @@ def test_where_nobody_is_less_important_we_need_not_try_a_node() -> None:
     assert reported(theirs, ours) != []
 
 
-def test_faults_are_compared_but_for_their_words_and_for_those_that_a_crowd_hides() -> None:
+def test_faults_are_compared_but_for_their_words_and_for_those_that_nominated_pods_hide() -> None:
     assert reported(Preempted(fault="a"), Preempted(fault="b")) == []
     assert reported(Preempted(fault="a"), preempted()) == ["fault: expected 'a', got ''"]
     assert reported(preempted(), Preempted(fault="b"), has_nominated=True) == []

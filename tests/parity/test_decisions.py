@@ -1,4 +1,4 @@
-"""Generated pods on generated clusters: the real kube-scheduler's code and this program decide alike, in every detail.
+"""Generated pods on generated clusters: the real kube-scheduler's code and this program agree in every detail.
 
 KSCHEDULER_PARITY_CASES says how many cases are tried (40 decisions each), KSCHEDULER_SEED from which
 seed on; a failure prints the seed and the smallest case found that still differs.

@@ -1,5 +1,5 @@
 """Pods with claims and extended resources on generated clusters with devices: kube-scheduler's plugin DynamicResources
-and ours, among all others of the default profile, decide alike, and so do their PostFilters.
+and ours, among all others of the default profile, make the same decisions, and so do their PostFilters.
 
 KSCHEDULER_PARITY_DRA, KSCHEDULER_PARITY_NODE_RESOURCES (the gate of what devices take of their node is on) and
 KSCHEDULER_PARITY_DRA_PREEMPTIONS say how many cases are tried (12 decisions, 8 preemptions each), KSCHEDULER_SEED
@@ -62,13 +62,15 @@ def oracle_with_gate(release: str) -> Iterator[Oracle]:
     running.close()
 
 
-def test_what_devices_take_of_their_node_decides_alike_on_fixed_seeds(oracle_with_gate: Oracle, release: str) -> None:
+def test_what_devices_take_of_their_node_on_fixed_seeds_decides_as_with_kube_scheduler(
+    oracle_with_gate: Oracle, release: str
+) -> None:
     seeds = [*cases_with(release, FIXED_SEEDS), *kept_seeds("node resources")]
     compare(oracle_with_gate, release, seeds, generate_node_resources)
 
 
 @pytest.mark.search
-def test_what_devices_take_of_their_node_decides_alike_on_searched_seeds(
+def test_what_devices_take_of_their_node_on_searched_seeds_decides_as_with_kube_scheduler(
     oracle_with_gate: Oracle, release: str
 ) -> None:
     compare(oracle_with_gate, release, cases_with(release, NODE_RESOURCES_SEEDS), generate_node_resources)

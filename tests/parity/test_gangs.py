@@ -1,4 +1,4 @@
-"""Generated groups: a real kube-scheduler with the gates of pod groups and this program decide alike.
+"""Generated groups: a real kube-scheduler with the gates of pod groups and this program agree.
 
 Of each pod the node or the text of its failure is compared, and the order in which failures are reported; of the group
 whether it is tried, its condition, and who is evicted for it; of claims what is written to them.

@@ -82,7 +82,7 @@ def test_a_claim_that_was_allocated_before_is_counted_with_those_it_is_reserved_
     assert coverage.features["allocated and reserved for others"] == 1
 
 
-def test_texts_are_counted_where_they_are_said() -> None:
+def test_texts_are_counted_by_the_point_that_returns_them() -> None:
     coverage = DraCoverage()
     status = Status("UnschedulableAndUnresolvable", "DynamicResources", ["cannot allocate all claims"])
     failed = Decision(statuses={"n0": status, "n1": status}, failure="0/2", is_fit_error=True)

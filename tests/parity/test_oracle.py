@@ -51,7 +51,7 @@ def test_a_refused_request_says_why_and_the_next_is_answered(oracle: Oracle) -> 
     assert oracle.ask(case(8)).node_order == ["n1"]
 
 
-def test_an_oracle_that_dies_says_what_it_said_and_is_started_again(oracle: Oracle) -> None:
+def test_an_oracle_that_dies_is_reported_with_its_last_words_and_started_again(oracle: Oracle) -> None:
     with pytest.raises(OracleError, match=r"seed 3: the oracle ended with exit code .*: no memory left"):
         oracle.ask(case(3, "please-die"))
     assert oracle.ask(case(4)).node_order == ["n1"]

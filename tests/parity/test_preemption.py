@@ -1,4 +1,4 @@
-"""Pods that fit nowhere on generated clusters: the real kube-scheduler's code and this program preempt alike.
+"""Pods that fit nowhere on generated clusters: the real kube-scheduler's code and this program preempt the same pods.
 
 KSCHEDULER_PARITY_PREEMPTIONS says how many cases are tried (6 pods each), KSCHEDULER_SEED from which seed
 on; a failure prints the seed and the smallest case found that still differs.

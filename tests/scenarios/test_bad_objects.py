@@ -64,7 +64,7 @@ async def test_a_bad_pod_that_is_mended_is_placed() -> None:
 
 
 @in_virtual_time
-async def test_a_pod_with_a_bad_selector_operator_is_told_which_and_the_others_go_on() -> None:
+async def test_a_bad_selector_operator_is_named_in_the_condition_of_its_pod_and_the_others_go_on() -> None:
     async with World() as world:
         world.add_node("n1")
         world.add_pod(make_pod("bad").node_affinity("zone", "Near", ["a"]).priority(100))

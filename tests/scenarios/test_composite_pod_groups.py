@@ -107,9 +107,9 @@ async def test_a_job_makes_room_for_all_its_groups_and_a_job_that_is_disrupted_w
         for name in ("left", "right"):
             world.add_pod(low(f"{name}-0", priority=100).scheduling_group(name))
         await world.until(world.all_bound)
-        said = [event.note for event in world.cluster.events if event.reason == "Preempted"]
-        assert len(said) == 2
-        assert all(note.startswith("Preempted by compositepodgroup ") for note in said)
+        notes = [event.note for event in world.cluster.events if event.reason == "Preempted"]
+        assert len(notes) == 2
+        assert all(note.startswith("Preempted by compositepodgroup ") for note in notes)
         assert not left(world, "low"), "single pods are less important than a job that goes whole"
         assert len(left(world, "old")) == 2
         for number, name in enumerate(("left", "right")):
@@ -130,5 +130,5 @@ async def test_groups_of_groups_that_form_a_loop_are_refused_with_a_reason_and_t
         await world.until(lambda: len(bound(world, "alone")) == 2)
         await world.sleep(30)
         assert not bound(world, "train")
-        said = {event.note for event in world.cluster.events if event.regarding.name == "train-0"}
-        assert said == {"gang default/train belongs to composite groups that form a loop"}
+        notes = {event.note for event in world.cluster.events if event.regarding.name == "train-0"}
+        assert notes == {"gang default/train belongs to composite groups that form a loop"}

@@ -189,7 +189,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("what", FAULTS)
-def test_a_fault_is_told_to_the_pod_which_is_tried_again(what: str) -> None:
+def test_a_fault_is_recorded_on_the_pod_which_is_tried_again(what: str) -> None:
     answer, reported = FAULTS[what]
 
     @in_virtual_time
@@ -351,7 +351,7 @@ async def test_a_pod_that_goes_or_is_bound_meanwhile_is_let_go() -> None:
 
 
 @in_virtual_time
-async def test_a_pod_made_anew_under_its_name_is_another_pod() -> None:
+async def test_a_pod_created_again_under_its_name_is_another_pod() -> None:
     one = FakeExtender(filter=late(2.0, all_pass))
     async with world_with(one) as world:
         world.add_nodes(2, **GPUS)

@@ -103,7 +103,7 @@ async def test_a_broken_gang_says_for_how_long_it_has_been_so() -> None:
 
 
 @in_virtual_time
-async def test_what_is_not_known_is_said_so() -> None:
+async def test_what_is_not_known_is_reported_as_such() -> None:
     async with World(options=EXPLAINED) as world:
         explainer = explainer_of(world)
         assert explainer.explain_gang("default/train") is None

@@ -324,7 +324,7 @@ async def test_a_gang_that_never_preempts_waits() -> None:
 
 
 @in_virtual_time
-async def test_victims_are_told_for_which_gang_they_leave() -> None:
+async def test_events_of_victims_name_the_gang_for_which_they_leave() -> None:
     async with World(config=BY_LABEL) as world:
         world.add_nodes(1)
         await fill(world, low("a", cpu=4))

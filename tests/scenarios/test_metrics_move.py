@@ -81,7 +81,7 @@ async def placing_and_rejecting(watched: Watched) -> None:
         await world.until(lambda: len(world.pending()) == 1)
 
 
-async def placing_pods_that_are_alike(watched: Watched) -> None:
+async def placing_pods_that_are_equal(watched: Watched) -> None:
     """What was kept of them is dropped when a taint changes the plugins' answers."""
     async with World() as world:
         before = world.metrics.exposition().decode()
@@ -250,7 +250,7 @@ async def losing_a_member_of_a_gang(watched: Watched) -> None:
 
 SCENARIOS: tuple[Callable[[Watched], Coroutine[Any, Any, None]], ...] = (
     placing_and_rejecting,
-    placing_pods_that_are_alike,
+    placing_pods_that_are_equal,
     preempting,
     waiting_for_permission,
     woken_by_the_sweep_alone,

@@ -157,7 +157,7 @@ async def test_a_pod_that_terminates_while_it_is_bound_is_given_up() -> None:
 
 
 @in_virtual_time
-async def test_a_pod_changed_while_its_binding_fails_is_judged_anew_by_what_it_says_now() -> None:
+async def test_a_pod_changed_while_its_binding_fails_is_judged_again_by_what_it_says_now() -> None:
     async with World(latency=SLOW_BINDS) as world:
         world.add_node("n1")
         world.faults.add(FaultKind.CONFLICT, Verb.BIND, count=1)

@@ -122,7 +122,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-def test_its_misbehaviour_is_told_in_the_condition_of_its_pod_and_hurts_nobody_else(kind: type) -> None:
+def test_its_misbehaviour_is_recorded_in_the_condition_of_its_pod_and_hurts_nobody_else(kind: type) -> None:
     args = "{favourite: n1}" if kind is OddName else "{}"
 
     @in_virtual_time

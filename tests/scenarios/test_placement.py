@@ -179,7 +179,7 @@ async def test_a_bound_pod_has_one_scheduled_event_and_the_apiservers_condition(
 
 
 @in_virtual_time
-async def test_a_pod_that_fits_nowhere_is_told_why_in_kube_schedulers_words() -> None:
+async def test_a_pod_that_fits_nowhere_has_the_reason_in_kube_schedulers_words() -> None:
     async with World() as world:
         world.add_node("small", cpu="1", memory="1Gi")
         world.add_node("tiny", cpu="1", memory="64Mi")
@@ -205,7 +205,7 @@ async def test_a_pod_that_fits_nowhere_is_told_why_in_kube_schedulers_words() ->
 
 
 @in_virtual_time
-async def test_without_nodes_pods_are_told_so_and_placed_when_one_comes() -> None:
+async def test_without_nodes_pods_get_an_event_that_says_so_and_are_placed_when_one_comes() -> None:
     async with World() as world:
         world.add_pod(make_pod("p").req(cpu="1"))
         await world.until(lambda: world.condition("p") is not None)

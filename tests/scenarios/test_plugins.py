@@ -205,7 +205,7 @@ class Patient:
 
 
 @pytest.mark.parametrize("point", ["reserve", "permit", "preBind", "bind"])
-def test_what_one_plugin_keeps_is_given_back_when_another_fails_and_kept_anew_by_the_next_attempt(point: str) -> None:
+def test_what_one_plugin_keeps_is_given_back_when_another_fails_and_kept_again_by_the_next_attempt(point: str) -> None:
     @in_virtual_time
     async def scenario() -> None:
         fault = Status(Code.ERROR, ("out of order",))

@@ -79,7 +79,7 @@ def executed(world: World, kind: str) -> int:
 
 
 @in_virtual_time
-async def test_metrics_tell_apart_what_preempts_and_count_budgets_that_are_violated() -> None:
+async def test_metrics_distinguish_what_preempts_and_count_budgets_that_are_violated() -> None:
     async with World(config=CONFIG) as world:
         world.run_kubelets()
         world.add_nodes(1)
@@ -270,7 +270,7 @@ async def test_pods_of_lower_priority_leave_the_room_to_the_group() -> None:
 
 
 @in_virtual_time
-async def test_victims_are_told_for_which_group_they_leave() -> None:
+async def test_events_of_victims_name_the_group_for_which_they_leave() -> None:
     async with World(config=CONFIG) as world:
         world.run_kubelets()
         world.add_nodes(1)

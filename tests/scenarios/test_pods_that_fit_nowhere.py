@@ -91,7 +91,7 @@ async def _seen(make: Callable[[int], PodBuilder], *, knows: bool) -> tuple[Seen
 
 
 @pytest.mark.parametrize("make", KINDS)
-def test_nobody_can_tell_that_one_search_served_many_pods(make: Callable[[int], PodBuilder]) -> None:
+def test_one_search_serves_many_pods_without_a_visible_difference(make: Callable[[int], PodBuilder]) -> None:
     searched, none = run_virtual(_seen(make, knows=False))
     known, some = run_virtual(_seen(make, knows=True))
     assert none == 0

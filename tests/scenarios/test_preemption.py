@@ -205,7 +205,7 @@ async def test_a_disruption_budget_is_respected_where_another_node_will_do() -> 
         (RELEASE_1_37, " preemption: found a potential placement for pod on node n1, preempting 1 victims"),
     ],
 )
-def test_a_pod_that_preempts_is_told_where_in_1_37(release: Release, text: str) -> None:
+def test_the_condition_of_a_pod_that_preempts_names_the_node_in_1_37(release: Release, text: str) -> None:
     async def scenario() -> None:
         async with World(config=default_config(release)) as world:
             world.run_kubelets()
@@ -224,7 +224,7 @@ def test_a_pod_that_preempts_is_told_where_in_1_37(release: Release, text: str) 
 
 
 @in_virtual_time
-async def test_a_pod_that_never_preempts_waits_and_is_told_why() -> None:
+async def test_a_pod_that_never_preempts_waits_and_its_condition_says_why() -> None:
     async with World() as world:
         world.add_node("n1")
         await fill(world, low("a"))
@@ -243,7 +243,7 @@ async def test_a_pod_that_never_preempts_waits_and_is_told_why() -> None:
 
 
 @in_virtual_time
-async def test_where_preemption_is_no_help_the_pod_is_told_so() -> None:
+async def test_where_preemption_is_no_help_the_pods_condition_says_so() -> None:
     async with World() as world:
         world.add_node("n1")
         await fill(world, low("a", priority=2000))

@@ -1,7 +1,7 @@
-"""Random clusters with pods of few templates, most of which fit nowhere: nobody can tell that one search served many.
+"""Random clusters with pods of few templates, most of which fit nowhere: one search serves many, unnoticed.
 
 Each plan is played three times: with the rejections that are known, without them, and plugin by plugin, where each pod
-is searched for. Where pods are, what is said about them and where they are in the queue must be the same at each step;
+is searched for. Where pods are, what is reported of them and where they are in the queue must be the same at each step;
 and with and without known rejections, so must all metrics be.
 """
 
@@ -163,7 +163,7 @@ class Guard:
 
 
 class Tally:
-    """PreFilter: turns every third call away, whoever it is for."""
+    """PreFilter: turns every third call away, for any pod."""
 
     name = "Tally"
 

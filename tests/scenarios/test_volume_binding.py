@@ -249,7 +249,7 @@ async def test_pods_that_wait_for_their_volumes_hold_up_no_others() -> None:
     ],
 )
 @in_virtual_time
-async def test_a_write_that_fails_is_decided_anew(kind: FaultKind, class_name: str) -> None:
+async def test_a_pod_is_decided_again_after_a_write_that_fails(kind: FaultKind, class_name: str) -> None:
     async with StorageWorld() as world:
         world.faults.add(kind, {Verb.PATCH_VOLUME, Verb.PATCH_CLAIM}, count=2, delay_s=5.0)
         world.add_local_volumes()
@@ -270,7 +270,7 @@ async def test_watches_that_are_late_delay_the_pod_and_no_more() -> None:
 
 
 @in_virtual_time
-async def test_a_volume_that_is_not_bound_in_time_lets_the_pod_be_decided_anew() -> None:
+async def test_a_pod_whose_volume_is_not_bound_in_time_is_decided_again() -> None:
     async with StorageWorld(controller=False, config=timing_out_after(5)) as world:
         world.add_pods(1, "made")
         await world.until(lambda: world.is_reported("p0", "binding volumes: context deadline exceeded"))
@@ -303,7 +303,7 @@ async def test_a_provisioner_that_refuses_a_node_makes_the_pod_look_elsewhere() 
 
 
 @in_virtual_time
-async def test_a_volume_made_out_of_reach_is_noticed() -> None:
+async def test_a_volume_made_where_the_node_has_no_access_is_noticed() -> None:
     async with StorageWorld(controller=False) as world:
         world.add_pods(1, "made")
         await world.until(lambda: world.asked_for() != "")

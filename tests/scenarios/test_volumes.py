@@ -146,7 +146,7 @@ async def test_a_pod_that_waits_for_a_claim_or_a_volume_is_woken_by_it() -> None
 
 @pytest.mark.parametrize("kind", [FaultKind.CONFLICT, FaultKind.LOST_ANSWER, FaultKind.SERVER_ERROR])
 @pytest.mark.parametrize("of_class", [LOCAL, DISKS])
-def test_a_write_that_fails_is_decided_anew(kind: FaultKind, of_class: str) -> None:
+def test_a_pod_is_decided_again_after_a_write_that_fails(kind: FaultKind, of_class: str) -> None:
     @in_virtual_time
     async def scenario() -> None:
         async with VolumeWorld() as world:

@@ -1,6 +1,6 @@
 """The simplest scheduler there is: each pod in turn on the first node where it fits, waiting pods again at each change.
 
-It keeps its own books from what its watches tell, so it is a fair stand-in for the real one.
+It keeps its own books from what its watches report, so it is a fair stand-in for the real one.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def outcome(scenario: Scenario, latency: Latency, config: SchedulerConfig, *, by
 
 
 def compare(make: Callable[[], Scenario], latency: Latency, config: SchedulerConfig) -> Outcome:
-    """Assert that both ways end alike, and return the outcome by events."""
+    """Assert that both ways have the same outcome, and return the outcome by events."""
     events, tasks = (outcome(make(), latency, config, by_events=by_events) for by_events in (True, False))
     assert to_csv(events) == to_csv(tasks)
     assert (events.ending, events.attempts, events.events) == (tasks.ending, tasks.attempts, tasks.events)
@@ -73,30 +73,32 @@ def compare(make: Callable[[], Scenario], latency: Latency, config: SchedulerCon
 
 @pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
 @pytest.mark.parametrize("latency", LATENCIES.values(), ids=LATENCIES)
-def test_generated_workloads_end_alike_by_events_and_by_tasks(workload: WorkloadSpec, latency: Latency) -> None:
+def test_generated_workloads_have_the_same_outcome_by_events_and_by_tasks(
+    workload: WorkloadSpec, latency: Latency
+) -> None:
     compare(lambda: generate(workload), latency, default_config())
 
 
 @pytest.mark.parametrize("plan", SUITE.values(), ids=SUITE)
-def test_the_workloads_of_the_suite_end_alike_by_events_and_by_tasks(plan: Plan) -> None:
+def test_the_workloads_of_the_suite_have_the_same_outcome_by_events_and_by_tasks(plan: Plan) -> None:
     ended = compare(lambda: SuiteScenario(plan).build(), BY_DEFAULT, default_config())
     assert ended.accounting.bound > 0
 
 
 @pytest.mark.parametrize("latency", LATENCIES.values(), ids=LATENCIES)
-def test_preemption_ends_alike_by_events_and_by_tasks(latency: Latency) -> None:
+def test_preemption_has_the_same_outcome_by_events_and_by_tasks(latency: Latency) -> None:
     ended = compare(lambda: SuiteScenario(SUITE["PreemptionBasic"]).build(), latency, default_config())
     assert ended.events["Preempted"] > 0
 
 
 # 142: preemption draws at random after a watch by tasks has ended and was opened again.
 @pytest.mark.parametrize("seed", [*range(12), 142])
-def test_clusters_whose_nodes_go_and_come_end_alike_by_events_and_by_tasks(seed: int) -> None:
+def test_clusters_whose_nodes_go_and_come_have_the_same_outcome_by_events_and_by_tasks(seed: int) -> None:
     compare(lambda: scenario(seed), list(LATENCIES.values())[seed % 3], default_config())
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=lambda each: each.name)
-def test_the_workload_with_real_load_ends_alike_by_events_and_by_tasks(configuration: Configuration) -> None:
+def test_the_workload_with_real_load_has_the_same_outcome_by_events_and_by_tasks(configuration: Configuration) -> None:
     spec = read_workload(str(WORKLOAD))
     metrics = structs.replace(spec.metrics, outages=configuration.outages)
     spec = replace(spec, metrics=metrics, pods=replace(spec.pods, count=200))
@@ -104,7 +106,7 @@ def test_the_workload_with_real_load_ends_alike_by_events_and_by_tasks(configura
     compare(lambda: generate(spec), BY_DEFAULT, config)
 
 
-def test_a_trace_ends_alike_by_events_and_by_tasks(tmp_path: Path) -> None:
+def test_a_trace_has_the_same_outcome_by_events_and_by_tasks(tmp_path: Path) -> None:
     nodes, pods = tmp_path / "nodes.csv", tmp_path / "pods.csv"
     nodes.write_text(trace_files.NODES)
     pods.write_text(trace_files.PODS)

@@ -1,4 +1,4 @@
-"""The cluster in memory behaves as an apiserver where a scheduler can tell."""
+"""The cluster in memory behaves as an apiserver in all that a scheduler sees."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ async def test_a_selector_narrows_a_list_and_an_unknown_field_is_refused(cluster
 # --- watches ------------------------------------------------------------------------------------------------------
 
 
-async def test_a_watch_tells_every_change_after_its_version_in_order_in_one_batch(cluster: Cluster) -> None:
+async def test_a_watch_reports_every_change_after_its_version_in_order_in_one_batch(cluster: Cluster) -> None:
     cluster.create_pod(make_pod("before"))
     events = cluster.client().watch(PODS, resource_version=str(cluster.version))
     pod = cluster.create_pod(make_pod("a"))

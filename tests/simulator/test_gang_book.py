@@ -91,7 +91,7 @@ def test_pods_of_no_gang_and_of_groups_without_a_minimum_run_at_once() -> None:
     assert book.close(0.0, 1.0) is None
 
 
-def test_gangs_that_lack_pods_are_told_apart_and_only_the_first_are_drawn() -> None:
+def test_gangs_that_lack_pods_are_distinguished_and_only_the_first_are_drawn() -> None:
     book = GangBook([group(f"g{number}", 2) for number in range(MAX_DRAWN + 1)])
     for number in range(MAX_DRAWN + 1):
         pod = member(f"g{number}", 0)

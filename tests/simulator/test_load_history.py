@@ -21,7 +21,7 @@ def cluster(clock: ManualClock) -> Cluster:
     return two_nodes(clock)
 
 
-def test_history_tells_how_evenly_load_lay_over_time(cluster: Cluster, clock: ManualClock) -> None:
+def test_history_records_how_evenly_load_lay_over_time(cluster: Cluster, clock: ManualClock) -> None:
     history = LoadHistory(RealLoad(cluster))
     cluster.create_pod(using("a", "5").node("n0").obj())
     clock.advance(30.0)

@@ -1,4 +1,4 @@
-"""The metrics API tells what nodes used between two looks, never more than they have, at the time of the last look."""
+"""The metrics API has what nodes used between two looks, never more than they have, at the time of the last look."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_a_pod_has_its_claims_with_their_devices_even_after_it_has_left() -> Non
     assert report["claims"]["left_out"] == 0
 
 
-def test_a_waiting_pod_is_told_which_request_of_which_claim_fails_where() -> None:
+def test_the_report_of_a_waiting_pod_names_the_claim_that_fails_and_where() -> None:
     report = report_of(arriving(0.0, "a"), arriving(0.0, "b"), arriving(1.0, "waits"))
     found = claims_of(report)["default/waits"]
     [claim] = found["claims"]

@@ -38,7 +38,7 @@ def test_every_pod_without_a_node_has_its_reason() -> None:
     assert reason.examples == ["default/big", "default/hasty"]
 
 
-def test_resources_tell_average_peak_and_final_use() -> None:
+def test_resources_have_their_average_peak_and_final_use() -> None:
     cpu = small().resources[0]
     assert (cpu.name, cpu.capacity, cpu.unit) == ("cpu", 8.0, "cores")
     assert (cpu.peak, cpu.final) == (3 / 8, 1 / 8)

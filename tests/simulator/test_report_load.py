@@ -10,7 +10,7 @@ from tests.simulator.loads import arrivals, cluster, play, report_of
 from tests.simulator.reports import small
 
 
-def test_the_report_tells_real_load_beside_requests() -> None:
+def test_the_report_shows_real_load_beside_requests() -> None:
     scenario = Scenario(cluster(2, 1), arrivals(4, 100.0))
     report = report_of(scenario, play(scenario))
     assert report.real_load is not None

@@ -270,7 +270,7 @@ def test_averages_weigh_by_time() -> None:
     assert books.rows[0].use.integrals[cpu] == 30 * 1000 + 10 * 4000
 
 
-def test_a_pod_that_is_told_to_end_is_gone_when_its_time_is_over() -> None:
+def test_a_pod_that_is_asked_to_end_is_gone_when_its_time_is_over() -> None:
     """A pod of higher priority comes: the victim has its grace, longer than a scheduler that has nothing to do."""
     arrivals = [
         Arrival(0.0, pod("low", priority=0, termination_grace_period_seconds=100)),

@@ -39,7 +39,7 @@ def test_what_is_no_share_is_named_with_its_place(text: str) -> None:
         parse_share(text, "here")
 
 
-def test_pods_carry_what_is_drawn_and_nothing_that_is_not_said() -> None:
+def test_pods_carry_what_is_drawn_and_nothing_that_the_law_does_not_name() -> None:
     law = UsageLaw(cpu=parse_share(0.25, "cpu"), ramp_s=30)
     assert law.annotations({"cpu": 2, "memory": "1Gi"}, {}, random.Random(1)) == {USAGE_CPU: "500m", USAGE_RAMP: "30"}
 

@@ -43,7 +43,7 @@ def test_everything_ready_runs_before_time_moves() -> None:
     assert run_virtual(main(), start=7.0) == 7.0
 
 
-def test_a_program_that_waits_for_nobody_is_told_who_waits_and_where() -> None:
+def test_a_program_that_waits_for_nobody_fails_with_the_tasks_that_wait_and_where() -> None:
     async def wait_for_godot() -> None:
         await asyncio.get_running_loop().create_future()
 

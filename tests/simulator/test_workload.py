@@ -208,7 +208,7 @@ def test_a_file_says_everything_about_nodes_and_pods(tmp_path: Path) -> None:
     assert scenario.arrivals[10].at_s == 1.0
 
 
-def test_a_file_says_what_is_really_used_and_when_nobody_tells(tmp_path: Path) -> None:
+def test_a_file_says_what_is_really_used_and_when_no_metrics_are_answered(tmp_path: Path) -> None:
     scenario = generate(read_workload(write(tmp_path, USED)))
     assert scenario.nodes[0].metadata.annotations == {USAGE_CPU: "300m"}
     by_shape = {(arrival.pod.metadata.labels or {})["app"]: arrival.pod for arrival in scenario.arrivals}

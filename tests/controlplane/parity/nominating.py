@@ -46,12 +46,12 @@ def resident(name: str, node: str) -> Step:
 def preempted_before(name: str) -> list[Step]:
     """A bound pod was asked to go by a scheduler that is no more. Without a time its condition would be taken back."""
 
-    def tell(stage: Stage) -> None:
+    def mark(stage: Stage) -> None:
         reported = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         change_status(name, {"conditions": [{**reported, "lastTransitionTime": now}]})(stage)
 
-    return [tell, ask_to_go(name)]
+    return [mark, ask_to_go(name)]
 
 
 NOMINATING = (

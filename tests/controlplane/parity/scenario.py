@@ -82,7 +82,7 @@ def _what_counts(scenario: Scenario) -> Callable[[str, int], int]:
 def is_reported(stage: Stage) -> bool:
     """Has each pod an Event that fits its state? A pod that fits nowhere needs the one with its condition's words.
 
-    A pod that is gone had a node or not; of what was said about it before, only that it had one is waited for.
+    A pod that is gone had a node or not; of what was recorded about it before, only that it had one is waited for.
     """
     reported = [((event["regarding"].get("uid"), event["reason"]), event.get("note", "")) for event in stage.events()]
     expected = [(pod["metadata"]["uid"], *_expected_event(pod)) for pod in stage.own_pods()]

@@ -299,9 +299,9 @@ class Stage:
         return True
 
     def fence(self) -> None:
-        """Wait until the scheduler has decided a pod that was created after all that was done until now, and said so.
+        """Wait until the scheduler has decided a pod that was created after all that was done until now, and noted it.
 
-        Its Event has to be seen too: those about refusals before it were sent before, but nothing else tells that they
+        Its Event has to be seen too: those about refusals before it were sent before, but nothing else shows that they
         have arrived. A pod refused twice has an Event for each time, and the first alone fits its condition.
         The probe's message also says how many nodes the scheduler knows; when one is missing or left over, another
         probe is sent. What else was changed was on its way to the scheduler before the probe was.

@@ -50,14 +50,14 @@ def test_equal_outcomes_differ_in_nothing() -> None:
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_a_difference_in_any_field_is_told_with_both_sides(field: str) -> None:
+def test_a_difference_in_any_field_is_reported_with_both_sides(field: str) -> None:
     assert differences(outcome(), outcome(**{field: {"main/p": "otherwise"}})) == [
         f"{field} of main/p:\n  kube-scheduler: so\n  kscheduler:     otherwise"
     ]
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_what_only_one_side_has_is_told(field: str) -> None:
+def test_what_only_one_side_has_is_reported(field: str) -> None:
     (found,) = differences(outcome(**{field: {}}), outcome())
     assert "kube-scheduler: absent" in found
     (found,) = differences(outcome(), outcome(**{field: {}}))

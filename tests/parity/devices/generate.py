@@ -14,7 +14,7 @@ TIGHT, WIDE = 0.2, 0.03  # how many cases have few devices that claims compete f
 
 
 def generate(seed: int, release: str) -> DeviceCase:
-    """The clusters of two releases with the same seed are alike, but for gates."""
+    """The clusters of two releases with the same seed are equal but for gates."""
     rng = random.Random(seed)
     made = DeviceCase(seed, release)
     if rng.random() < 0.3:

@@ -37,7 +37,7 @@ def slices(rng: random.Random) -> list[Object]:
 
 
 def tight_slices(rng: random.Random) -> list[Object]:
-    """Whole pools of one driver with few devices, all alike: claims compete for them."""
+    """Whole pools of one driver with few devices, all equal: claims compete for them."""
     names = [f"s{number:02}" for number in range(20)]
     rng.shuffle(names)
     driver, traits = rng.choice(DRIVERS), _Traits(rng)

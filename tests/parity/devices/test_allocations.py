@@ -1,4 +1,4 @@
-"""Generated claims on generated devices: kube-scheduler's allocator and this program allocate alike, in every detail.
+"""Generated claims on generated devices: kube-scheduler's allocator and this program agree in every detail.
 
 KSCHEDULER_PARITY_DEVICES says how many cases are tried (about five decisions each), KSCHEDULER_SEED from which seed on;
 a failure prints the seed and the smallest case found that still differs.

@@ -1,7 +1,7 @@
 """Random trees of queues, from seeds: what each is promised, may use and asks for.
 
 Trees are one to four levels deep. Some ask for less than there is and some for far more; weights may be zero, fractions
-or alike, so that remainders tie.
+or equal, so that remainders tie.
 """
 
 from __future__ import annotations
