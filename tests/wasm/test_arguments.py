@@ -131,17 +131,17 @@ def test_with_a_digest_nobody_looks_for_new_versions() -> None:
         ("pure", 1, "expected true or false, got the integer 1"),
     ],
 )
-def test_a_wrong_value_is_told_with_field_expectation_and_value(key: str, value: Any, message: str) -> None:
+def test_a_wrong_value_is_reported_with_field_expectation_and_value(key: str, value: Any, message: str) -> None:
     assert fault(**{key: value}).startswith(f"{PATH}.{key}: {message}")
 
 
-def test_an_unknown_key_is_told_with_the_known_ones() -> None:
+def test_an_unknown_key_is_reported_with_the_known_ones() -> None:
     text = fault(guestUrl="x", foo=1)
     assert 'unknown argument "guestUrl" (did you mean guestURL?); a wasm plugin knows guestURL, guestConfig' in text
     assert 'unknown argument "foo"; a wasm plugin knows' in text
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_are_reported_at_once() -> None:
     text = fault(deadline="x", memory="y", pure="z")
     assert all(f"{PATH}.{key}: " in text for key in ("deadline", "memory", "pure"))
 

@@ -240,7 +240,7 @@ def test_successes_of_other_exports_do_not_count_while_one_keeps_failing() -> No
     assert scene.pool.is_quarantined
 
 
-def test_a_success_of_the_export_that_failed_starts_the_count_anew() -> None:
+def test_a_success_of_the_export_that_failed_starts_the_count_again() -> None:
     scene = Scene()
     for _ in range(4):
         for _ in range(2):
@@ -250,7 +250,7 @@ def test_a_success_of_the_export_that_failed_starts_the_count_anew() -> None:
     assert not scene.pool.is_quarantined
 
 
-def test_after_a_quarantine_faults_are_counted_anew() -> None:
+def test_after_a_quarantine_faults_are_counted_from_zero() -> None:
     scene = Scene()
     for _ in range(3):
         with pytest.raises(GuestFault):

@@ -23,7 +23,7 @@ def test_a_guest_is_admitted_until_it_fails_three_times_in_a_row() -> None:
     assert quarantine.is_quarantined
 
 
-def test_a_success_in_between_starts_the_count_anew() -> None:
+def test_a_success_in_between_starts_the_count_again() -> None:
     quarantine = Quarantine(RULES)
     failed(quarantine, 0, 2)
     assert not quarantine.succeeded(0)

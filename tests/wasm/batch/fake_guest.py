@@ -109,7 +109,7 @@ class ListGuest:
 
     def _indexed(self, place: tuple[str, str], column: Any) -> list[Any]:
         values = self.values.setdefault(place, [])
-        assert column.get("n", 0) == len(values), "the host and the guest count alike"
+        assert column.get("n", 0) == len(values), "the host and the guest count the same entries"
         values += column["v"]
         return [values[i] if i >= 0 else None for i in unpack("i", column["i"])]
 

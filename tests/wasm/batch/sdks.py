@@ -131,7 +131,7 @@ def of_living(answers: list[Any], made: Made, rows: bytes | None) -> list[Any]:
     return answers
 
 
-def decide_alike(language: str, engine: str, name: str, config: str, points: tuple[Point, ...]) -> None:
+def decide_as_in_c(language: str, engine: str, name: str, config: str, points: tuple[Point, ...]) -> None:
     chance, table = random.Random(f"{name} {config}"), NodeTable()
     made, twin = load(language, name, table, config, engine=engine), load("c", name, table, config)
     for number in range(120):

@@ -126,7 +126,7 @@ async def test_a_call_that_nobody_waits_for_any_more_ends_before_the_next_one_be
     assert made.plugin.pool.instances == 1  # no fault cost it
 
 
-async def test_a_pod_keeps_its_instance_and_what_it_was_told(threads: BindingThreads) -> None:
+async def test_a_pod_keeps_its_instance_and_its_state(threads: BindingThreads) -> None:
     def answer(guest: ListGuest, point: int, question: Any) -> Any:
         recorded = question["pods"][0].get("state", b"")
         assert recorded == b"".join(bytes([each]) for each, _ in guest.calls[:-1])

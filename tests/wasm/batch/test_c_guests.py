@@ -86,7 +86,7 @@ def test_nodes_of_a_team_take_its_pods_only() -> None:
     assert filter_all(made).feasible_rows() == [2]
 
 
-def test_a_permit_goes_by_the_namespace_and_tells_the_pod() -> None:
+def test_a_permit_goes_by_the_namespace_and_records_an_event_on_the_pod() -> None:
     made = load("namespace_permit", make_table(), "one,two")
     assert made.plugin.permit(CycleState(), info(make_pod("p", "two")), "a") == (None, 0.0)
     status, _ = made.plugin.permit(CycleState(), info(make_pod("p", "on")), "a")

@@ -71,13 +71,13 @@ class Guest:
         instance.call("ks_configure", *self._put(config))
         instance.call("ks_describe")
         columns = [{"r": pack("q", *column)} for column in zip(*nodes, strict=True)]
-        self._tell("ks_table", {"full": True, "rows": len(nodes), "alloc": columns[0], "used": columns[1]})
+        self._send("ks_table", {"full": True, "rows": len(nodes), "alloc": columns[0], "used": columns[1]})
 
     def scores(self, more: int, rows: list[int] | None = None) -> bytes:
         question: dict[str, object] = {"pods": [{"requests": {"r": more}}]}
         if rows is not None:
             question["rows"] = pack("i", *rows)
-        found: bytes = self._tell("ks_call", question, Point.SCORE)["pods"][0]["scores"]
+        found: bytes = self._send("ks_call", question, Point.SCORE)["pods"][0]["scores"]
         return found
 
     def _put(self, message: bytes) -> tuple[int, int]:
@@ -86,7 +86,7 @@ class Guest:
         self._instance.write(at, message)
         return at, len(message)
 
-    def _tell(self, function: str, message: object, *before: int) -> dict[str, list[dict[str, bytes]]]:
+    def _send(self, function: str, message: object, *before: int) -> dict[str, list[dict[str, bytes]]]:
         answer = self._instance.call(function, *before, *self._put(msgspec.msgpack.encode(message)))
         assert isinstance(answer, int)
         recorded = bytes(self._instance.read(answer >> 32 & 0xFFFFFFFF, answer & 0xFFFFFFFF)) if answer else b"\x80"

@@ -130,7 +130,7 @@ def test_long_reasons_count_among_what_is_kept_also_those_of_changed_nodes() -> 
     assert kept._bytes == sum(sizes)
 
 
-def test_pods_are_told_apart_by_what_the_guest_sees_of_them() -> None:
+def test_pods_are_distinguished_by_what_the_guest_sees_of_them() -> None:
     made = make(guest=ListGuest(["score"], PURE))
     sign = made.plugin.sign_pod
     assert sign(POD) == sign(info(make_pod("other").label(app="web").req(cpu="1"))) is not None
@@ -195,7 +195,7 @@ def test_what_follows_from_usage_is_asked_by_the_class() -> None:
     assert (can, draft.terms is not None, draft.asks) == (True, True, True)
 
 
-def test_drafts_are_equal_where_the_guest_cannot_tell_pods_apart() -> None:
+def test_drafts_are_equal_where_the_guest_cannot_distinguish_pods() -> None:
     for normalize in ("none", "default"):
         made = make(
             guest=ListGuest(
@@ -236,7 +236,7 @@ def test_a_pre_filter_that_decides_is_asked_pod_by_pod() -> None:
     ],
     ids=str,
 )
-def test_a_class_leaves_nothing_out_that_a_guest_would_be_told(points: list[str], can: bool) -> None:
+def test_a_class_leaves_out_no_call_that_a_guest_depends_on(points: list[str], can: bool) -> None:
     normalize = "guest" if "normalizeScore" in points else "none"
     assert compile_draft(make(guest=ListGuest(points, {**PURE, "normalize": normalize})))[0] is can
 

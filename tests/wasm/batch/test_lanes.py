@@ -66,7 +66,7 @@ def pod(name: str, chance: random.Random) -> Pod:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_both_lanes_decide_alike_while_nodes_come_and_go(seed: int, tmp_path: Path) -> None:
+def test_both_lanes_make_the_same_decisions_while_nodes_come_and_go(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     lanes = lanes_with(PURE, tmp_path)
     names = [f"n{number}" for number in range(12)]
@@ -80,7 +80,7 @@ def test_both_lanes_decide_alike_while_nodes_come_and_go(seed: int, tmp_path: Pa
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_both_lanes_decide_alike_with_a_guest_that_depends_on_usage(seed: int, tmp_path: Path) -> None:
+def test_both_lanes_make_the_same_decisions_with_a_guest_that_depends_on_usage(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     lanes = lanes_with({"GpuPacking": "gpu_packing"}, tmp_path)
     for number in range(6):
@@ -93,7 +93,7 @@ def test_both_lanes_decide_alike_with_a_guest_that_depends_on_usage(seed: int, t
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_both_lanes_decide_alike_where_answers_differ_within_a_profile(seed: int, tmp_path: Path) -> None:
+def test_both_lanes_make_the_same_decisions_where_answers_differ_within_a_node_class(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     lanes = lanes_with({"LabelScore": "label_score"}, tmp_path, config=HOSTNAME)
     for number in range(20, 60, 7):

@@ -47,7 +47,7 @@ steps = st.one_of(
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=25, deadline=None)
 @given(sequence=st.lists(steps, max_size=12))
-def test_both_lanes_decide_alike(kind: str, sequence: list[Any]) -> None:
+def test_both_lanes_make_the_same_decisions(kind: str, sequence: list[Any]) -> None:
     play = Play(lanes_of(KINDS[kind]))
     for name, *reported in sequence:
         getattr(play, name)(*reported)
@@ -71,7 +71,7 @@ def failing_at(count: int) -> ListGuest:
 
 
 @pytest.mark.parametrize("policy", ["fail", "ignore"])
-def test_what_a_guest_fails_at_in_the_compiled_lane_is_told_by_the_other_one(policy: str) -> None:
+def test_what_a_guest_fails_at_in_the_compiled_lane_is_reported_by_the_general_one(policy: str) -> None:
     play = Play(lanes_of({"Fails": failing_at(2)}, policy=policy))
     play.schedule([("100m", 0, "")] * 30)
     assert 0 < play.lanes.decided_by_lane < 30

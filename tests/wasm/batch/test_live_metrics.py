@@ -69,7 +69,7 @@ async def test_pods_go_to_the_coolest_node_as_temperatures_change(document: dict
             world.add_node(f"n{number}", cpu="8")  # of n3 nothing is known
         await world.sleep(1.0)
         assert await place(world, "a", "b", "c") == ["n1"] * 3
-        assert calls(world) == 1  # pods that look alike
+        assert calls(world) == 1  # pods with the same look
         source.values["temperature"]["n1"] = 90.0
         await world.sleep(16.0)
         assert await place(world, "d", "e") == ["n2"] * 2

@@ -1,4 +1,4 @@
-"""Pods that a guest can tell apart are not decided as one, whatever the scheduler itself would see of them."""
+"""Pods that a guest can distinguish are not decided as one, whatever the scheduler itself would see of them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.wasm.batch.fake_guest import ListGuest
 from tests.wasm.batch.fake_guests import lanes_of
 from tests.wasm.batch.plugins import one
 
-WISH = "example.com/node"
+WANTED = "example.com/node"
 
 
 def by_annotation(guest: ListGuest, point: int, question: Any) -> Any:
     """Lets pass the node that the pod's annotation names."""
-    wish = question["pods"][0].get("annotations", {}).get(WISH)
-    return _only(guest, question, lambda name: wish in (None, name))
+    wanted = question["pods"][0].get("annotations", {}).get(WANTED)
+    return _only(guest, question, lambda name: wanted in (None, name))
 
 
 def by_volumes(guest: ListGuest, point: int, question: Any) -> Any:
@@ -42,15 +42,15 @@ def lanes_with(part: str, answer: Any) -> Any:
     return lanes
 
 
-def test_pods_that_differ_in_annotations_alone_are_told_apart_in_the_compiled_lane() -> None:
+def test_pods_that_differ_in_annotations_alone_are_distinguished_in_the_compiled_lane() -> None:
     lanes = lanes_with("annotations", by_annotation)
-    wishes = [f"n{number % 3}" for number in range(12)]
-    pods = [make_pod(f"p{number}").annotation(WISH, wish).obj() for number, wish in enumerate(wishes)]
-    assert [outcome.node for outcome in lanes.schedule(*pods)] == wishes
+    wanted = [f"n{number % 3}" for number in range(12)]
+    pods = [make_pod(f"p{number}").annotation(WANTED, node).obj() for number, node in enumerate(wanted)]
+    assert [outcome.node for outcome in lanes.schedule(*pods)] == wanted
     assert lanes.decided_by_lane == 12
 
 
-def test_pods_that_differ_in_volumes_alone_are_told_apart_by_a_guest_that_sees_the_spec() -> None:
+def test_pods_that_differ_in_volumes_alone_are_distinguished_by_a_guest_that_sees_the_spec() -> None:
     lanes = lanes_with("spec", by_volumes)
     pods = [with_volumes(f"p{number}", count) for number, count in enumerate((0, 1, 2, 0))]
     assert [outcome.node for outcome in lanes.schedule(*pods)] == ["n0", "n1", "n2", "n0"]
@@ -67,6 +67,6 @@ def with_volumes(name: str, count: int) -> Pod:
 @pytest.mark.parametrize("part", ["labels", "name"])
 def test_annotations_are_nothing_to_guests_that_do_not_see_them(part: str) -> None:
     lanes = lanes_with(part, by_annotation)
-    pods = [make_pod(f"p{number}").annotation(WISH, "n1").obj() for number in range(4)]
+    pods = [make_pod(f"p{number}").annotation(WANTED, "n1").obj() for number in range(4)]
     assert all(outcome.node for outcome in lanes.schedule(*pods))
     assert lanes.decided_by_lane == (4 if part == "labels" else 0)

@@ -144,7 +144,9 @@ steps = st.one_of(
 @pytest.mark.parametrize("normalize", ["none", "default"])
 @settings(max_examples=15, deadline=None)
 @given(sequence=st.lists(steps, max_size=12))
-def test_both_lanes_decide_alike_while_values_change(depends: list[str], normalize: str, sequence: list[Any]) -> None:
+def test_both_lanes_make_the_same_decisions_while_values_change(
+    depends: list[str], normalize: str, sequence: list[Any]
+) -> None:
     sources = Sources()
     guest = ListGuest(["score"], {**METRICS, "depends": depends, "normalize": normalize}, by_watts)
     play = Play(lanes_of({"Watts": guest}, columns=sources.of))

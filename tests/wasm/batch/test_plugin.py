@@ -232,7 +232,7 @@ def test_nonsense_counts_for_nothing_where_faults_are_to_be_ignored(case: str) -
         assert score_all(made) == [0, 0, 0]
 
 
-def test_an_error_is_told_and_does_not_cost_the_instance() -> None:
+def test_an_error_is_reported_and_does_not_cost_the_instance() -> None:
     for answer in ({"error": "no gpu data"}, one(error="no gpu data")):
         made = make(lambda *_, answer=answer: answer, points=["filter"])
         with pytest.raises(PluginError, match=r"^filter: .*no gpu data$"):
@@ -276,7 +276,7 @@ def test_a_guest_may_refuse_its_configuration() -> None:
         make(guest=ListGuest(refuses="no such zone"), config="{}")
 
 
-def test_a_guest_without_room_is_told_so() -> None:
+def test_a_guest_without_room_is_a_fault_that_says_so() -> None:
     made = make(guest=ListGuest(room=4))
     with pytest.raises(GuestFault, match=r"ks_alloc: expected room for .* bytes, got none"):
         score_all(made)

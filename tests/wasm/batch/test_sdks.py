@@ -25,7 +25,7 @@ from tests.wasm.batch.sdks import (
     SPEED,
     a_node,
     compiled,
-    decide_alike,
+    decide_as_in_c,
     keep,
     load,
     sdk_builder,
@@ -51,7 +51,7 @@ vectors = SimpleNamespace(**runpy.run_path(str(PLUGINS / "abi" / "make_vectors.p
 
 @pytest.mark.parametrize(("name", "config", "points"), CASES)
 def test_an_example_decides_as_its_twin_in_c(language: str, name: str, config: str, points: tuple[Point, ...]) -> None:
-    decide_alike(language, "wasmtime", name, config, points)
+    decide_as_in_c(language, "wasmtime", name, config, points)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -101,7 +101,7 @@ def test_a_guests_table_is_the_hosts_whatever_happens(seed: int) -> None:
     assert sum(bool(message.get("full")) for message in made.guest.tables) == 1
 
 
-def test_a_change_is_told_once_and_about_its_row() -> None:
+def test_a_change_is_sent_once_and_for_its_row_alone() -> None:
     made = make(guest=ListGuest(describe={"depends": ["node", "usage"], "table": ["usage"], "labels": ["zone"]}))
     score_all(made)
     reported = made.guest.tables
@@ -118,7 +118,7 @@ def test_a_change_is_told_once_and_about_its_row() -> None:
     assert (unpack("i", reported[2]["at"]), reported[2]["labels"]["zone"]["v"]) == ([2], ["z"])
 
 
-def test_whoever_is_far_behind_is_told_all() -> None:
+def test_a_guest_that_is_far_behind_is_sent_all_rows() -> None:
     made = make(guest=ListGuest(describe={"depends": ["usage"], "table": ["usage"]}))
     score_all(made)
     resident = info(make_pod("p"))
@@ -140,7 +140,7 @@ def test_values_that_nobody_uses_any_more_are_forgotten_in_time() -> None:
     assert column.is_overgrown
 
 
-def test_a_table_with_ever_new_labels_begins_anew() -> None:
+def test_a_table_with_ever_new_labels_begins_again() -> None:
     made = make(depends=["node"], labels=["zone"])
     for number in range(SPARE_VALUES + 20):
         made.table.set_node(make_node("a").label("zone", f"z{number}").obj())

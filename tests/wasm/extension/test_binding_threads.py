@@ -97,7 +97,7 @@ async def test_a_pod_keeps_its_instance_beside_the_loop_too(threads: BindingThre
     assert room.pool.instances > 0
 
 
-async def test_an_attempt_whose_instance_was_lost_begins_anew_beside_the_loop(threads: BindingThreads) -> None:
+async def test_an_attempt_whose_instance_was_lost_begins_again_beside_the_loop(threads: BindingThreads) -> None:
     begun = {
         "globals_": "(global $begun (mut i32) (i32.const 0))",
         "prefilter": "(global.set $begun (i32.const 1)) (i32.const 0)",
@@ -110,7 +110,7 @@ async def test_an_attempt_whose_instance_was_lost_begins_anew_beside_the_loop(th
     assert (status.code, trapping.pool.instances) == (Code.ERROR, 0)
 
 
-async def test_an_instance_that_cannot_be_had_is_told(threads: BindingThreads) -> None:
+async def test_an_instance_that_cannot_be_had_is_reported(threads: BindingThreads) -> None:
     room = room_beside(module(bind="(i32.const 0)"), threads)
     room.pool.close()
     status = await room.plugin.bind(CycleState(), info(), "n1")
@@ -166,11 +166,11 @@ async def test_an_attempt_that_is_let_go_meanwhile_gives_its_instance_back(threa
 
 async def test_what_a_guest_sets_going_is_done_by_the_loops_thread(threads: BindingThreads) -> None:
     waiting = Waiting()
-    event = '{"RegardingReference": {"Kind": "Pod", "Name": "p"}, "Reason": "Told"}'
+    event = '{"RegardingReference": {"Kind": "Pod", "Name": "p"}, "Reason": "Recorded"}'
     size, uid = len(event), waiting.pod.uid
-    tells = f"(call $eventf (i32.const 16) (i32.const {size}))"
+    records = f"(call $eventf (i32.const 16) (i32.const {size}))"
     rejects = f"(call $reject (i32.const {16 + size}) (i32.const {len(uid)}) (i32.const 4096) (i32.const 8))"
-    guest = module("eventf", "reject", text=event + uid, bind=f"{tells} {rejects} (i32.load (i32.const 4096))")
+    guest = module("eventf", "reject", text=event + uid, bind=f"{records} {rejects} (i32.load (i32.const 4096))")
     room = room_beside(guest, threads, waiting_pods=waiting)
     recorded_on: list[int] = []
     record = room.recorder.record
@@ -182,6 +182,6 @@ async def test_what_a_guest_sets_going_is_done_by_the_loops_thread(threads: Bind
     room.recorder.record = noting  # type: ignore[method-assign]
     status = await room.plugin.bind(CycleState(), info(), "n1")
     assert status.code is Code.ERROR  # 1: the guest learned at once that the pod was waiting
-    assert [event[2] for event in room.recorder.events] == ["Told"]
+    assert [event[2] for event in room.recorder.events] == ["Recorded"]
     me = threading.get_ident()
     assert (recorded_on, waiting.rejections) == ([me], [("guest", "removed", me)])

@@ -118,7 +118,7 @@ def test_an_unreserve_runs_on_the_pods_own_instance() -> None:
 # --- what-ifs -------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_guest_is_told_in_a_what_if_stays_there() -> None:
+def test_what_a_guest_learns_in_a_what_if_stays_there() -> None:
     room, pod, state = Room(FOLLOWER), info(), CycleState()
     plugin, node = room.plugin, room.node()
     plugin.pre_filter(state, pod)
@@ -141,7 +141,7 @@ def test_a_what_if_of_a_guest_that_follows_no_pods_runs_on_the_attempts_instance
 
 # --- after a fault --------------------------------------------------------------------------------------------------
 
-# Traps at the second node; a global tells whether the instance was used before.
+# Traps at the second node; a global says whether the instance was used before.
 _SPOILT = {
     "globals_": "(global $spoilt (mut i32) (i32.const 0)) (global $begun (mut i32) (i32.const 0))",
     "prefilter": "(if (global.get $spoilt) (then unreachable)) (global.set $begun (i32.const 1)) (i32.const 0)",

@@ -145,7 +145,7 @@ def test_a_call_past_its_deadline_says_which_argument_sets_it() -> None:
     assert message == 'wasm: filter error: ran longer than 10 ms; the argument "deadline" of the plugin sets this limit'
 
 
-def test_what_a_guest_printed_in_one_call_is_not_told_with_the_next() -> None:
+def test_what_a_guest_printed_in_one_call_is_not_reported_with_the_next() -> None:
     guest = module("print", text="hello\n", globals_="(global $calls (mut i32) (i32.const 0))", filter=f"""
       (if (global.get $calls) (then unreachable))
       (global.set $calls (i32.const 1)) {_SAY_HELLO} {OK}""")  # fmt: skip

@@ -189,7 +189,7 @@ def test_the_reason_of_one_call_is_not_that_of_the_next() -> None:
 
 
 @pytest.mark.parametrize(("address", "size"), [(1 << 17, 1), (0, (1 << 17) + 1), (-1, 2), (0, -1)])
-def test_a_reason_outside_of_memory_is_told_as_such(address: int, size: int) -> None:
+def test_a_reason_outside_of_memory_is_reported_as_such(address: int, size: int) -> None:
     body = f"(call $reason (i32.const {address}) (i32.const {size})) (i32.const 2)"
     assert recorded(Room(module("reason", filter=body)).filter()) == "BUG: out of memory reading message"
 
@@ -282,7 +282,7 @@ _UID = "uid-default-waiting"
 
 
 @pytest.mark.parametrize("is_waiting", [True, False])
-def test_a_guest_rejects_a_pod_that_waits_and_is_told_whether_it_did(is_waiting: bool) -> None:
+def test_a_guest_rejects_a_pod_that_waits_and_learns_whether_it_did(is_waiting: bool) -> None:
     wait = _Wait(info(make_pod("waiting")))
     body = f"""
       (call $reject (i32.const 16) (i32.const {len(_UID)}) (i32.const 4096) (i32.const 8))

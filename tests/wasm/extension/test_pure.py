@@ -224,7 +224,7 @@ def test_a_guest_that_failed_and_is_ignored_is_asked_again() -> None:
     assert asked.room.plugin._answers.of(look_of(pod().obj())).seen_marks == -1
 
 
-def test_more_reasons_than_can_be_kept_are_told_all_the_same() -> None:
+def test_more_reasons_than_can_be_kept_are_reported_nevertheless() -> None:
     by_name = "(call $reason (i32.const 1024) (call $node_name (i32.const 1024) (i32.const 300))) (i32.const 2)"
     room = Room(guest(filter=by_name), [node(f"n{number}") for number in range(300)], pure=True)
     verdicts, state = Verdicts(), CycleState()
@@ -245,7 +245,7 @@ def test_a_new_version_answers_for_itself() -> None:
     assert asked.room.cache.table.node_changes.count > changes  # so that classes are compiled again
 
 
-# --- what tells pods apart ------------------------------------------------------------------------------------------
+# --- what distinguishes pods ---------------------------------------------------------------------------------------
 
 
 def whole(**changes: Any) -> PodDocument:
@@ -259,7 +259,7 @@ def whole(**changes: Any) -> PodDocument:
     return msgspec.json.decode(json.dumps(document, separators=(",", ":")), type=PodDocument)
 
 
-def test_pods_of_one_template_look_alike() -> None:
+def test_pods_of_one_template_have_the_same_look() -> None:
     def with_token(name: str) -> PodDocument:
         return whole(spec__volumes=[{"name": name, "projected": {}}], metadata__name=name, metadata__uid=name)
 
@@ -278,7 +278,7 @@ def test_pods_of_one_template_look_alike() -> None:
         {"spec__containers": []},
     ],
 )
-def test_whatever_the_guest_may_go_by_tells_pods_apart(changes: dict[str, Any]) -> None:
+def test_whatever_the_guest_may_go_by_distinguishes_pods(changes: dict[str, Any]) -> None:
     assert look_of(whole(**changes)) != look_of(whole())
 
 
@@ -363,7 +363,7 @@ def test_what_does_not_go_into_a_class_is_left_to_the_general_lane(more: dict[st
     assert compile_for(Asked(guest(**more), pure=True).room, pod("p", "Z")) is None
 
 
-def test_a_verdict_by_what_profiles_do_not_tell_is_left_to_the_general_lane() -> None:
+def test_a_verdict_by_what_node_classes_do_not_hold_is_left_to_the_general_lane() -> None:
     asked = Asked(guest(), pure=True)
     profiles = len(asked.room.cache.table.node_classes)
     asked.room.cache.set_node(make_node("n4").label(of="x").annotation(of=".Z").obj())
@@ -373,7 +373,7 @@ def test_a_verdict_by_what_profiles_do_not_tell_is_left_to_the_general_lane() ->
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_both_lanes_decide_alike_while_nodes_come_and_go(seed: int, tmp_path: Path) -> None:
+def test_both_lanes_make_the_same_decisions_while_nodes_come_and_go(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     lanes = lanes_with(guest(prefilter=_OK), tmp_path)
     for number in range(8):
@@ -409,7 +409,7 @@ def lanes_with(data: bytes, folder: Path) -> TwoLanes:
 # --- nodes that change in what only guests see ----------------------------------------------------------------------
 
 
-def test_a_node_that_changes_in_what_decisions_do_not_read_is_told_of() -> None:
+def test_a_node_that_changes_in_what_decisions_do_not_read_is_reported() -> None:
     documents = NodeDocuments()
     changed: list[str] = []
     documents.call_on_change(changed.append)

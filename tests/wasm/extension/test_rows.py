@@ -121,13 +121,13 @@ def test_without_more_instances_the_first_one_does_it_all(monkeypatch: pytest.Mo
 
 def test_what_guests_set_going_happens_once_in_order_and_on_the_callers_thread() -> None:
     head = '{"RegardingReference": {"Kind": "Node"}, "Reason": "'
-    tell = f"""
+    records = f"""
       (local $n i32)
       (local.set $n (call $node_name (i32.const {16 + len(head)}) (i32.const 100)))
       (i32.store16 (i32.add (i32.const {16 + len(head)}) (local.get $n)) (i32.const 0x7d22))
       (call $eventf (i32.const 16) (i32.add (local.get $n) (i32.const {len(head) + 2})))
       (i32.const 0)"""
-    room = room_of(module("node_name", "eventf", text=head, filter=tell), threads=3, parallel=True)
+    room = room_of(module("node_name", "eventf", text=head, filter=records), threads=3, parallel=True)
     on: set[int] = set()
     record = room.recorder.record
 

@@ -250,7 +250,7 @@ async def test_searches_that_are_never_taken_up_hold_few_instances() -> None:
         ({"filter"}, {"parallel": False}, False),
     ],
 )
-def test_nodes_are_divided_where_nobody_could_tell_or_the_user_says_so(
+def test_nodes_are_divided_where_no_guest_could_notice_or_the_user_says_so(
     exports: set[str], arguments: Any, is_divided: bool
 ) -> None:
     bodies = {export: "(i64.const 0)" if export == "score" else "(i32.const 0)" for export in exports}

@@ -214,7 +214,7 @@ async def test_the_whole_has_a_limit_redirects_included() -> None:
     assert await fault(answer, limits) == "no complete answer within 0.2 s"
 
 
-async def test_nobody_listening_is_told() -> None:
+async def test_nobody_listening_is_reported() -> None:
     async with serving(saying()) as server:
         url = server.url
     with pytest.raises(SourceError, match="Cannot connect"):

@@ -105,7 +105,7 @@ async def test_a_server_that_knows_versions_is_asked_for_new_ones_only() -> None
         assert await fetcher.fetch_if_changed(first.mark) is None
 
 
-async def test_of_a_server_that_knows_none_the_digest_tells() -> None:
+async def test_what_a_server_without_versions_sends_again_is_compared_by_digest() -> None:
     async with serving(saying(whole(b"guest"))) as server:
         fetcher = Fetcher(SecretURL(server.url))
         first = await fetcher.fetch()

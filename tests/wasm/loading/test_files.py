@@ -34,7 +34,7 @@ def test_a_file_over_the_limit_is_not_read(tmp_path: Path) -> None:
         read_file(str(path), 4)
 
 
-def test_a_missing_file_is_told_as_go_tells_it(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_as_go_reports_it(tmp_path: Path) -> None:
     path = tmp_path / "absent"
     with pytest.raises(SourceError, match=rf"^open {path}: no such file or directory$"):
         read_file(str(path), 4)

@@ -155,13 +155,13 @@ def test_in_two_profiles_a_plugin_has_the_same_points(bench: Bench, tmp_path: Pa
         ("{guestURL: 'file:///dev/null', deadline: 1h}", "args.deadline: expected 1ms to 10s"),
     ],
 )
-def test_what_is_wrong_with_it_is_told_with_the_place_in_the_file(bench: Bench, args: str, message: str) -> None:
+def test_what_is_wrong_with_it_is_reported_with_the_place_in_the_file(bench: Bench, args: str, message: str) -> None:
     text = bench.fault(profile(args))
     assert text.startswith("s.yaml: profiles[0].pluginConfig[0].args")
     assert message in text
 
 
-def test_a_guest_that_is_no_plugin_is_told_before_anything_starts(bench: Bench) -> None:
+def test_a_guest_that_is_no_plugin_is_reported_before_anything_starts(bench: Bench) -> None:
     bench.path.write_bytes(module({"add": "ii:i"}))
     assert "wasm: guest does not export any plugin functions" in bench.fault(profile(bench.args()))
     bench.path.write_bytes(module(BATCH_EXPORTS | {"ks_alloc": ":i"}))

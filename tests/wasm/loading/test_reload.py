@@ -178,7 +178,7 @@ async def test_the_way_back_to_the_old_version_is_open(scene: Scene) -> None:
         assert await scene.reloader.look() is outcome
 
 
-async def test_a_source_that_is_gone_is_told_once_and_asked_again(
+async def test_a_source_that_is_gone_is_logged_once_and_asked_again(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene.path.unlink()

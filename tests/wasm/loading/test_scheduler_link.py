@@ -63,14 +63,14 @@ def reported() -> Reported:
     return Reported()
 
 
-def test_without_a_scheduler_nothing_is_told_and_the_clock_is_the_machines() -> None:
+def test_without_a_scheduler_nothing_is_reported_and_the_clock_is_the_machines() -> None:
     lender = Lender()
     use(lender)
     assert lender.now() <= lender.now()
     assert lender.wall() > 1_700_000_000
 
 
-def test_a_scheduler_is_told_everything_and_its_clock_counts(reported: Reported) -> None:
+def test_everything_is_reported_to_a_scheduler_and_its_clock_counts(reported: Reported) -> None:
     lender = Lender()
     lender.attach(clock=Clock(), observer=reported, recorder=reported, nodes={"n": NodeDocument()})
     use(lender)

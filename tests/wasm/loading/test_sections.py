@@ -28,7 +28,7 @@ def test_the_memory_is_read_with_its_limits(limits: tuple[int, int | None]) -> N
     assert found.memories == (MemoryType(*limits),)
 
 
-def test_tables_globals_and_imported_memories_are_told_apart() -> None:
+def test_tables_globals_and_imported_memories_are_distinguished() -> None:
     imports = [
         text("env") + text("t") + b"\1\x70\0\0",
         text("env") + text("m") + b"\2\1\3\4",

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from kscheduler.wasm.batch.points import Point
-from tests.wasm.batch.sdks import CASES, decide_alike, sdk_builder
+from tests.wasm.batch.sdks import CASES, decide_as_in_c, sdk_builder
 
 pytestmark = pytest.mark.slow  # compilers run
 
 
 @pytest.mark.parametrize(("name", "config", "points"), CASES)
 @pytest.mark.parametrize("language", ["c", *sdk_builder.LANGUAGES])
-def test_an_example_decides_alike_by_either_engine(
+def test_an_example_makes_the_same_decisions_by_either_engine(
     language: str, name: str, config: str, points: tuple[Point, ...]
 ) -> None:
-    decide_alike(language, "wasmer", name, config, points)
+    decide_as_in_c(language, "wasmer", name, config, points)

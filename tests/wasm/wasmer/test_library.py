@@ -49,7 +49,7 @@ def test_another_library_is_refused_by_what_it_lacks(monkeypatch: pytest.MonkeyP
 
 
 def other_library(folder: Path, version: str) -> Path:
-    """All functions that are taken, of which the one that tells the version works."""
+    """All functions that are taken, of which the one that returns the version works."""
     source, made = folder / "other.c", folder / "libwasmer.so"
     lines = [f"void {name.decode()}(void) {{}}" for name in calls.SYMBOLS if name != b"wasmer_version"]
     source.write_text("\n".join([f"const char *wasmer_version(void) {{ return {version}; }}", *lines]))

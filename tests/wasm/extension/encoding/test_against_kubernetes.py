@@ -43,7 +43,7 @@ def compare(program: Path, objects: Sequence[tuple[str, Object]]) -> None:
 
 
 @pytest.mark.parametrize("fullness", [0.1, 0.4, 0.8])
-def test_random_pods_and_nodes_are_encoded_alike(kubernetes: Path, fullness: float) -> None:
+def test_random_pods_and_nodes_are_encoded_as_by_kubernetes(kubernetes: Path, fullness: float) -> None:
     objects = []
     for seed in range(20):
         generator = Generator(seed, fullness)
@@ -52,11 +52,11 @@ def test_random_pods_and_nodes_are_encoded_alike(kubernetes: Path, fullness: flo
     compare(kubernetes, objects)
 
 
-def test_the_samples_are_encoded_alike(kubernetes: Path) -> None:
+def test_the_samples_are_encoded_as_by_kubernetes(kubernetes: Path) -> None:
     compare(kubernetes, [("Pod", POD), ("Node", NODE), ("Pod", {}), ("Node", {}), ("NodeList", {})])
 
 
-def test_quantities_are_written_alike(kubernetes: Path) -> None:
+def test_quantities_are_written_as_by_kubernetes(kubernetes: Path) -> None:
     rng = Generator(7, 1.0)._rng
     texts = sorted({quantity(rng) for _ in range(4000)})
     compare(kubernetes, [("Node", {"status": {"capacity": {"cpu": text}}}) for text in texts])

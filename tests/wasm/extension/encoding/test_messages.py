@@ -67,7 +67,7 @@ def test_what_nobody_knows_and_managed_fields_are_left_out() -> None:
         ),
     ],
 )
-def test_a_value_of_the_wrong_type_is_told_with_its_path(document: Document, message: str) -> None:
+def test_a_value_of_the_wrong_type_is_reported_with_its_path(document: Document, message: str) -> None:
     with pytest.raises(DecodeError) as raised:
         encode("Pod", document)
     assert str(raised.value) == message

@@ -67,7 +67,7 @@ def test_a_guest_in_go_decides_where_pods_go(
     assert f'preferred {node} of ["n1","n3"]' in caplog.messages
 
 
-def test_where_a_guest_in_go_rejects_all_nodes_the_pod_is_told_why(go_guest: bytes, engine: str) -> None:
+def test_where_a_guest_in_go_rejects_all_nodes_the_message_says_why(go_guest: bytes, engine: str) -> None:
     found = harness(go_guest, _NODES, engine=engine).schedule(make_pod("p").label(disk="nvme"))
     assert isinstance(found, Rejection)
     assert 'pod wants disk nvme, node has "hdd"' in found.message
