@@ -20,7 +20,7 @@ class Verdict(msgspec.Struct):
 
 
 class Computed(msgspec.Struct, rename="camel"):
-    """What can be said of two quantities; the texts are canonical."""
+    """What is known of two quantities; the texts are canonical."""
 
     error: str = ""
     first: str = ""

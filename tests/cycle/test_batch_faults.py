@@ -154,7 +154,7 @@ def with_ports() -> list[Pod]:
     return [make_pod(f"p{i}").label(app="a").req(cpu="500m").host_port(8000 + i).obj() for i in range(PODS)]
 
 
-def alike() -> list[Pod]:
+def equal() -> list[Pod]:
     return [make_pod(f"p{i}").label(app="a").req(cpu="500m", memory="1Gi").obj() for i in range(PODS)]
 
 
@@ -169,7 +169,7 @@ def with_one_huge() -> list[Pod]:
 
 
 PODS_OF: dict[str, Callable[[], list[Pod]]] = {
-    "alike": alike,
+    "equal": equal,
     "joined": joined,
     "with ports": with_ports,
     "one fits nowhere": with_one_huge,
@@ -186,7 +186,7 @@ def test_a_fault_in_any_step_leaks_no_room_and_loses_no_pod(kind: str, lane: boo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["alike", "joined"])
+@pytest.mark.parametrize("kind", ["equal", "joined"])
 def test_a_fault_among_pods_that_are_merely_bound_leaks_no_room_and_loses_no_pod(kind: str) -> None:
     seen, _ = _fail_in_each_step(partial(World, kind, lane=True, steps=False))
     assert {"schedule_one.py:begin_bindings", "schedule_one.py:record_placed", "ring.py:add_many"} <= seen
@@ -223,7 +223,7 @@ def test_a_fault_after_the_answer_to_a_binding_leaves_the_pod_bound_or_queued(
     at = 0
     while True:
         at += 1
-        world = World("alike", lane=False)
+        world = World("equal", lane=False)
         queued = world.queue.pop(world.clock.now())
         assert queued is not None
         cycle = world.one.schedule(queued)
@@ -250,7 +250,7 @@ def test_a_fault_after_the_answer_to_a_binding_leaves_the_pod_bound_or_queued(
 
 def test_an_interrupt_is_not_swallowed() -> None:
     for at in range(1, 300, 7):
-        world = World("alike", lane=True)
+        world = World("equal", lane=True)
         with pytest.raises(KeyboardInterrupt):
             Hook(at, KeyboardInterrupt).run(world.run)
 
@@ -260,16 +260,16 @@ def test_want_of_memory_is_not_swallowed(lane: bool, monkeypatch: pytest.MonkeyP
     def fail(*_: object, **__: object) -> None:
         raise MemoryError
 
-    world = World("alike", lane=lane)
+    world = World("equal", lane=lane)
     monkeypatch.setattr(world.cache, "assume_counted" if lane else "assume", fail)
     with pytest.raises(MemoryError):
         world.run()
 
 
-def test_a_fault_while_all_is_counted_anew_is_noticed_and_mended_before_the_next_decision(
+def test_a_fault_while_all_is_counted_again_is_noticed_and_mended_before_the_next_decision(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world = World("alike", lane=True)
+    world = World("equal", lane=True)
     table = world.cache.table
     with monkeypatch.context() as patch:
         patch.setattr(table.counters, "add_pods", _fail)

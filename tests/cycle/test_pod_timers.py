@@ -30,7 +30,7 @@ def test_of_two_moments_of_a_pod_the_earlier_counts() -> None:
     assert timers.next_moment() == 12.0
 
 
-def test_whoever_sleeps_is_woken_only_by_an_earlier_moment() -> None:
+def test_only_an_earlier_moment_wakes_the_task_that_sleeps() -> None:
     woken: list[str] = []
     timers = PodTimers(ManualClock(), lambda: woken.append("now"))
     timers.set("a", 5.0)

@@ -119,7 +119,7 @@ def test_an_empty_queue_is_no_batch() -> None:
     assert bench.lane.asked == []
 
 
-def test_pods_are_decided_in_the_order_of_the_queue_whoever_decides_them() -> None:
+def test_pods_are_decided_in_the_order_of_the_queue_whichever_lane_decides_them() -> None:
     bench = BatchBench()
     names = [f"p{number}" for number in range(20)]
     bench.enqueue(*(hard(name) if number % 5 == 2 else easy(name) for number, name in enumerate(names)))

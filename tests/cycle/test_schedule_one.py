@@ -32,7 +32,7 @@ def test_a_decision_holds_the_room_before_anything_is_written() -> None:
     assert bench.bound == []
 
 
-def test_a_pod_that_fits_nowhere_is_queued_with_the_plugins_to_blame_and_told_why() -> None:
+def test_a_pod_that_fits_nowhere_is_queued_with_the_plugins_to_blame_and_the_reason_is_recorded() -> None:
     bench = Bench()
     bench.node("n1", cpu="1")
     assert bench.one.schedule(bench.pop(make_pod("p").req(cpu="2"))) is None
@@ -153,7 +153,7 @@ async def test_nothing_is_written_for_a_pod_that_pre_bind_turns_down() -> None:
     assert bench.attempts("unschedulable") == 1
 
 
-async def test_a_binding_that_works_ends_the_flight_and_tells_everybody() -> None:
+async def test_a_binding_that_works_ends_the_flight_and_is_reported_to_all() -> None:
     steps = Steps()
     bench = Bench({"postBind": [steps]})
     bench.node("n1")
@@ -255,7 +255,7 @@ async def test_what_a_pod_became_while_its_binding_failed_is_what_is_tried_next(
     assert waiting.pod_info.pod is changed
 
 
-async def test_a_pod_told_to_wait_is_bound_when_it_is_allowed() -> None:
+async def test_a_pod_that_has_to_wait_is_bound_when_it_is_allowed() -> None:
     steps = Steps(permit=Status(Code.WAIT))
     bench = Bench({"permit": [steps]})
     bench.node("n1")

@@ -333,7 +333,7 @@ def test_combinations_are_tried_but_not_permutations(release: Release) -> None:
     assert allocator.steps == 1 + 3 + 3 + 3 * 2
 
 
-def test_the_search_stops_when_it_is_told_to(release: Release) -> None:
+def test_the_search_stops_when_its_caller_asks_it_to(release: Release) -> None:
     cluster = Cluster(release, [make_slice("s", devices("a", "b"))])
     asked: list[int] = []
 

@@ -31,7 +31,7 @@ def stop_after(steps: int) -> Callable[[], bool]:
 
 
 def test_a_search_among_endless_combinations_can_be_stopped(release: Release) -> None:
-    """No two of the last request's devices are alike, however the first one's 16 of 128 are chosen."""
+    """No two of the last request's devices have the same rack, however the first one's 16 of 128 are chosen."""
     published = [device(f"d{i:03}", {"rack": i}) for i in range(128)]
     constraint = DeviceConstraint(["last"], match_attribute="gpu.example.com/rack")
     claim = make_claim(request("first", 16), request("last", 2), constraints=[constraint])

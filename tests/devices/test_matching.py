@@ -49,7 +49,7 @@ def test_all_selectors_must_hold() -> None:
     assert matching(ANY, pool) == 0b111
 
 
-def test_what_a_selector_said_is_not_asked_again() -> None:
+def test_a_selector_is_not_evaluated_again_for_a_device() -> None:
     pool = pool_of(device("d0", {"a": "1"}), device("d1", {"a": "2"}))
     matcher = DeviceMatcher(Features.of(NEW), FakeSelectors())
     query = DeviceQuery(("a=1",), ())

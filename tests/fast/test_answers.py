@@ -247,7 +247,7 @@ class Run:
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from([1, 6, 40, 80]), st.lists(steps, max_size=20), st.sampled_from([1 << 30, 0]))
-def test_both_forms_place_alike(rows: int, sequence: list[Any], max_bytes: int) -> None:
+def test_both_forms_place_pods_on_the_same_nodes(rows: int, sequence: list[Any], max_bytes: int) -> None:
     compiled = load_compiled()
     if compiled is None:
         missing_tool(NOT_BUILT)

@@ -52,7 +52,7 @@ def test_a_stop_lets_the_round_end_and_leaves_the_next_one_for_the_next_run(fast
     assert made == ["next round"]
 
 
-def test_rounds_without_progress_are_limited_and_counted_anew_when_time_moves(fast: ModuleType) -> None:
+def test_rounds_without_progress_are_limited_and_counted_from_zero_when_time_moves(fast: ModuleType) -> None:
     calls = fast.CallQueue(0.0)
 
     def again(left: int, after_s: float) -> None:

@@ -40,7 +40,7 @@ def test_a_histogram_without_bounds_only_counts(fast: ModuleType) -> None:
     st.lists(st.floats(allow_nan=False, width=32), max_size=30, unique=True).map(sorted).map(tuple),
     st.lists(st.floats(width=32), max_size=50),
 )
-def test_both_forms_count_alike(bounds: tuple[float, ...], values: list[float]) -> None:
+def test_both_forms_have_the_same_counts(bounds: tuple[float, ...], values: list[float]) -> None:
     compiled = load_compiled()
     if compiled is None:
         missing_tool(NOT_BUILT)

@@ -78,7 +78,7 @@ def test_with_nothing_left_there_is_no_row(fast: ModuleType) -> None:
         assert (bench.joiner.join(bench.pod_class, [terms]), bench.joiner.row(None)) == (0, -1)
 
 
-def test_terms_that_lack_rows_cannot_tell(fast: ModuleType) -> None:
+def test_terms_that_lack_rows_give_no_answer(fast: ModuleType) -> None:
     bench = Bench(fast, [ROOMY, ROOMY])
     terms = bench.terms(1, 2)
     bench.columns.set_node_class(bench.columns.add_row(), 0)

@@ -62,7 +62,7 @@ def test_less_is_better_within_the_range_and_past_its_ends_nothing_changes(fast:
     assert points(fast, [60.0, 70.0], goal(MINIMIZE), low=60.0, high=80.0) == [100, 50]
 
 
-def test_a_range_without_width_tells_its_one_value_from_worse_ones(fast: ModuleType) -> None:
+def test_a_range_without_width_distinguishes_its_one_value_from_worse_ones(fast: ModuleType) -> None:
     for kind, expected in ((MINIMIZE, [100, 0]), (MAXIMIZE, [100, 100]), (TARGET, [100, 0]), (LOW_RISK, [100, 0])):
         assert points(fast, [3.0, 4.0], goal(kind, deviation=0, margin=0.0), low=3.0, high=3.0)[0] == expected[0]
 

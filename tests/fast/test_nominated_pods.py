@@ -63,7 +63,7 @@ def test_the_pod_itself_and_those_that_are_there_already_take_nothing(fast: Modu
     assert with_nominated(fast, [node], [(0, [("me", 5, ()), ("a", 5, ())])]) == [(CODE, fast.TOO_MANY_PODS)]
 
 
-def test_with_nobody_but_itself_expected_what_was_said_of_the_node_stands(fast: ModuleType) -> None:
+def test_with_nobody_but_itself_expected_the_verdict_on_the_node_stands(fast: ModuleType) -> None:
     full = NodeSpec(allowed_pods=0)
     assert with_nominated(fast, [full], [(0, [("me", 5, ())])], rejected={0: (LAST, 7)}) == [(LAST, 7)]
     assert with_nominated(fast, [full], [(0, [("a", 5, ())])], here={"a": 1}, rejected={0: (LAST, 7)}) == [(LAST, 7)]
@@ -77,7 +77,7 @@ def test_details_are_those_beside_the_nominated_pods(fast: ModuleType) -> None:
     assert with_nominated(fast, [full], [(0, [("a", 5, ())])], asks=((0, 1600),)) == [(CODE, 0b10 | fast.UNRESOLVABLE)]
 
 
-def test_only_what_later_filters_said_is_replaced(fast: ModuleType) -> None:
+def test_only_verdicts_of_later_filters_are_replaced(fast: ModuleType) -> None:
     nodes = [NodeSpec(allocatable=(1000,)) for _ in range(5)] + [NodeSpec(alive=False)]
     pods: Pods = [("a", 5, ((0, 1),))]
     rejected = {0: (CODE - 1, 3), 1: (CODE + 1, 3), 2: (LAST, 3), 3: (LAST + 1, 3)}

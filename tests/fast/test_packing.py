@@ -84,7 +84,7 @@ def test_what_is_not_in_the_table_is_not_packed(fast: ModuleType) -> None:
         fast.pack_amounts(columns, "weight")
 
 
-def test_a_change_is_told_to_those_who_ask_since_an_earlier_place(fast: ModuleType) -> None:
+def test_a_change_is_returned_to_those_who_ask_since_an_earlier_place(fast: ModuleType) -> None:
     columns = make_columns(fast, [SMALL, SMALL, LARGE])
     before = fast.changes_so_far(columns)
     assert fast.rows_changed_since(columns, before) == b""
@@ -97,7 +97,7 @@ def test_a_change_is_told_to_those_who_ask_since_an_earlier_place(fast: ModuleTy
         fast.rows_changed_since(columns, fast.changes_so_far(columns) + 1)
 
 
-def test_whoever_is_too_far_behind_is_told_so(fast: ModuleType) -> None:
+def test_a_place_too_far_behind_gets_no_rows(fast: ModuleType) -> None:
     columns = make_columns(fast, [SMALL])
     before = fast.changes_so_far(columns)
     for _ in range(300):
@@ -137,7 +137,7 @@ def test_a_score_out_of_range_changes_nothing(fast: ModuleType) -> None:
         fast.set_raws(verdicts, scores, bytes(23), 0, 100)
 
 
-def test_values_that_agree_by_node_class_are_told_by_node_class(fast: ModuleType) -> None:
+def test_values_that_agree_by_node_class_are_returned_by_node_class(fast: ModuleType) -> None:
     columns = make_columns(fast, [SMALL, LARGE, DEAD, SMALL])
     assert fast.values_by_node_class(columns, i64(5, 6, 99, 5), 3) == i64(5, 6, 0)
     assert fast.values_by_node_class(columns, i64(5, 6, 99, 4), 3) is None
@@ -209,7 +209,7 @@ SIZES = (1, 31, 32, 63, 64, 8_191, 8_192, 16_384)  # where the head of a bin gro
 
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(SIZES), st.integers(0, (1 << 63) - 1), st.integers(0, 15))
-def test_both_forms_pack_usage_alike(count: int, gen: int, resources: int) -> None:
+def test_both_forms_pack_usage_into_the_same_bytes(count: int, gen: int, resources: int) -> None:
     compiled = load_compiled()
     if compiled is None:
         missing_tool(NOT_BUILT)
@@ -220,7 +220,7 @@ def test_both_forms_pack_usage_alike(count: int, gen: int, resources: int) -> No
     assert reported[0] == reported[1]
 
 
-def test_rows_that_changed_are_told_once_and_in_order(fast: ModuleType) -> None:
+def test_rows_that_changed_are_returned_once_and_in_order(fast: ModuleType) -> None:
     columns = make_columns(fast, [SMALL] * 40)
     for rows in ([], [7], [9, 3, 9, 30, 3], list(range(39, 0, -1))):
         seen = fast.changes_so_far(columns)
@@ -232,7 +232,7 @@ def test_rows_that_changed_are_told_once_and_in_order(fast: ModuleType) -> None:
             assert found is not None
 
 
-def test_values_become_thousandths_and_changed_rows_are_told(fast: ModuleType) -> None:
+def test_values_become_thousandths_and_changed_rows_are_returned(fast: ModuleType) -> None:
     packed = bytearray(8 * 6)
     nothing = -(1 << 63)
     reported = fast.take_metric(array("d", [1.5, math.nan, -0.0004, 0.0015, math.inf]), packed)
@@ -246,7 +246,7 @@ def test_values_become_thousandths_and_changed_rows_are_told(fast: ModuleType) -
 
 @settings(max_examples=200)
 @given(st.lists(st.floats(), max_size=9), st.lists(st.integers(-(1 << 63), (1 << 63) - 1), max_size=9))
-def test_both_forms_take_metrics_alike(values: list[float], before: list[int]) -> None:
+def test_both_forms_take_metrics_with_the_same_result(values: list[float], before: list[int]) -> None:
     compiled = load_compiled()
     if compiled is None:
         missing_tool(NOT_BUILT)

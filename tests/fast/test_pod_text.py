@@ -39,7 +39,7 @@ def test_pods_that_differ_in_anything_else_have_two_keys(fast: ModuleType, one: 
     assert fast.cut_names(one, *PARTS)[0] != fast.cut_names(other, *PARTS)[0]
 
 
-def test_parts_are_told_apart(fast: ModuleType) -> None:
+def test_parts_are_distinguished(fast: ModuleType) -> None:
     assert fast.cut_names(b"s", b"ab", b"c", b"")[0] != fast.cut_names(b"s", b"a", b"bc", b"")[0]
 
 

@@ -127,7 +127,7 @@ def test_a_node_without_pods_of_lower_priority_has_nobody_to_lose(fast: ModuleTy
     assert Run(fast, case).clear() == [(fast.NOBODY, 0), (fast.NOBODY, 0)]
 
 
-def test_what_is_missing_even_then_is_told_as_the_filter_tells_it(fast: ModuleType) -> None:
+def test_what_is_missing_even_then_is_reported_as_the_filter_reports_it(fast: ModuleType) -> None:
     case = Case([(CPU4, 9, pods(HIGH, 1)), (CPU4, 1, pods(HIGH, 1)), (((0, 2),), 9, pods(1))], asked=((0, 3),))
     assert Run(fast, case).clear() == [(0, 0), (1, fast.TOO_MANY_PODS), (1, 2 | fast.UNRESOLVABLE)]
 
@@ -236,7 +236,7 @@ def test_residents_know_their_members_by_identity_and_order(fast: ModuleType) ->
     assert not here.are({"a": one, "b": There(1, ((0, 1),))})
 
 
-def test_wrong_arguments_are_told(fast: ModuleType) -> None:
+def test_wrong_arguments_are_reported(fast: ModuleType) -> None:
     request = fast.PodRequest((), 0, 0)
     with pytest.raises(ValueError, match="expected falling priorities, got 2 after 1"):
         fast.Residents([], [(1, request, 0), (2, request, 0)])

@@ -134,9 +134,9 @@ class Run:
 
     def join(self, made: list[Any], bits: int | None) -> object:
         terms = []
-        for weight, may_be_first, rules_of, wishes, unscored in made:
+        for weight, may_be_first, rules_of, preferences, unscored in made:
             part = self.fast.JoinTerms(weight, may_be_first)
-            for name, which, *more in (*rules_of, *wishes):
+            for name, which, *more in (*rules_of, *preferences):
                 getattr(part, name)(self.tallies[which], *more)
             if unscored is not None:
                 part.score_only(self.mask(unscored))

@@ -1,4 +1,4 @@
-"""Kernels over topology domains: what they answer, and that the two forms answer alike."""
+"""Kernels over topology domains: what they answer, and that the two forms give the same answers."""
 
 from __future__ import annotations
 

@@ -514,7 +514,7 @@ class After:
         return None, self._status
 
 
-def test_post_filters_are_told_why_each_node_was_rejected_and_may_add_their_words() -> None:
+def test_post_filters_see_why_each_node_was_rejected_and_may_add_their_words() -> None:
     after = After(unschedulable("preemption: nobody to evict."))
     bench = Bench({"filter": [Only(status=NO)], "postFilter": [after]})
     bench.nodes("n1", "n2")
@@ -543,7 +543,7 @@ def test_after_a_pre_filter_rejection_post_filters_see_it_on_every_node() -> Non
     assert set(after.statuses[0]) == {"n1", "n2"}
 
 
-def test_a_fault_of_a_post_filter_is_told_and_the_pod_fits_nowhere_all_the_same(
+def test_a_fault_of_a_post_filter_is_logged_and_the_pod_still_fits_nowhere(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     for answer in (RuntimeError("boom"), (None, Status(Code.ERROR, ("out of order",))), "yes"):

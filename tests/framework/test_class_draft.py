@@ -1,4 +1,4 @@
-"""What plugins tell a draft, and which drafts are the same class."""
+"""What plugins state in a draft, and which drafts are the same class."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_scores_are_weighed(columns: NodeColumns) -> None:
     assert rows_of(draft_of(columns, fit, lambda draft: draft.score_rows(bytes([0, 100, 0]))), columns) == (1, 3)
 
 
-def test_what_is_said_of_a_point_where_the_plugin_is_not_is_left_out(columns: NodeColumns) -> None:
+def test_what_is_stated_about_a_point_where_the_plugin_is_not_is_left_out(columns: NodeColumns) -> None:
     draft = draft_of(columns, lambda draft: draft.filter_fit(SMALL))
     before = draft.key
     draft.begin("elsewhere", filters=False, weight=None)

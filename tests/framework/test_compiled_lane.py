@@ -31,7 +31,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def copies(number: int, pod: PodBuilder | None = None) -> list[Pod]:
-    """Pods alike but in name."""
+    """Pods that are equal but for their names."""
     made = (pod or make_pod("p").req(cpu="1")).obj()
     spec, labels = made.spec, made.metadata.labels
     names = (f"{made.metadata.name}{next(_NUMBERS)}" for _ in range(number))
@@ -286,7 +286,7 @@ def test_pods_that_only_look_different_share_what_the_core_knows(side: Side) -> 
 # --- ties ---------------------------------------------------------------------------------------------------------
 
 
-def test_ties_are_drawn_alike_whatever_comes_between(lanes: TwoLanes) -> None:
+def test_ties_are_broken_by_the_same_draws_whatever_comes_between(lanes: TwoLanes) -> None:
     lanes.schedule(*copies(30), *copies(1, make_pod("p").host_port(80)), *copies(30))
     lanes.set_node(make_node("only").label("disk", "ssd").capacity(cpu="4", memory="64Gi").obj())
     lanes.schedule(*copies(3, make_pod("p").node_selector(disk="ssd")), *copies(30))
@@ -388,7 +388,7 @@ def test_a_plugin_that_signs_nothing_closes_the_lane_for_its_profile(side: Side)
 def test_a_plugin_that_signs_and_compiles_takes_part(side: Side) -> None:
     plugin = Signing()
     assert len(lane_with(side, plugin).place([PodInfo(pod) for pod in copies(5)])) == 5
-    assert plugin.signed == 1  # pods written alike are signed once
+    assert plugin.signed == 1  # pods with equal texts are signed once
 
 
 @pytest.mark.parametrize("sign", [lambda pod: None, lambda pod: [], lambda pod: 1 // 0])
@@ -409,7 +409,7 @@ profiles:
     assert placed_by_lane(side, copies(1)) == 0
 
 
-def test_pods_signed_by_one_lane_are_signed_anew_by_another(side: Side) -> None:
+def test_pods_signed_by_one_lane_are_signed_again_by_another(side: Side) -> None:
     infos = [PodInfo(pod) for pod in copies(3)]
     other = Side()
     add_nodes(other, 3)
@@ -472,7 +472,7 @@ def test_metrics_count_pods_and_evaluations_as_in_the_general_lane(release: Rele
     assert ("VolumeBinding" in scored) is release.has("StorageCapacityScoring")
 
 
-def test_a_pod_is_told_the_mean_time_of_its_run() -> None:
+def test_each_pod_is_measured_by_the_mean_time_of_its_run() -> None:
     metrics, now = Metrics(process=False), count(0.0, 0.5)
     side = Side(observer=Measurements(metrics), stopwatch=lambda: next(now))
     add_nodes(side, 4)

@@ -54,7 +54,7 @@ def test_a_clone_skips_what_its_original_skips_and_may_skip_more() -> None:
     assert state.skip_filter == state.skip_score == {"A"}
 
 
-def test_pods_to_activate_are_those_of_the_cycle_whoever_names_them() -> None:
+def test_pods_to_activate_are_those_of_the_cycle_whichever_clone_names_them() -> None:
     state = CycleState()
     pod = PodInfo(make_pod("p").obj())
     state.clone().pods_to_activate[pod.uid] = pod

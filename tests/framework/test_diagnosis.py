@@ -31,7 +31,7 @@ def test_without_nodes_there_is_nothing_else_to_say() -> None:
     assert Diagnosis(0, post_filter_message="x").message() == "no nodes available to schedule pods"
 
 
-def test_without_reasons_the_number_of_nodes_is_said() -> None:
+def test_without_reasons_the_message_has_the_number_of_nodes() -> None:
     assert Diagnosis(2).message() == "0/2 nodes are available:"
 
 

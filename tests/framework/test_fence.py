@@ -139,15 +139,15 @@ class Panic(BaseException):
 
 
 @pytest.mark.parametrize(
-    ("raised", "said"), [(asyncio.CancelledError(), "raised CancelledError"), (Panic("no"), "raised Panic: no")]
+    ("raised", "message"), [(asyncio.CancelledError(), "raised CancelledError"), (Panic("no"), "raised Panic: no")]
 )
 def test_what_would_end_a_task_or_the_process_is_an_exception_like_others(
-    raised: BaseException, said: str, caplog: pytest.LogCaptureFixture
+    raised: BaseException, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(self: object, state: object, pod: object, node: object) -> None:
         raise raised
 
-    with pytest.raises(Exited, match=f"^{said}$"):
+    with pytest.raises(Exited, match=f"^{message}$"):
         fence(filter=fail).filter(CycleState(), POD, "n")
     assert "in fail" in caplog.text
 
@@ -245,7 +245,7 @@ def test_a_plugin_that_takes_long_in_one_cycle_is_named_once(caplog: pytest.LogC
     assert record.__dict__["seconds"] == pytest.approx(0.12)
 
 
-def test_time_is_counted_for_each_cycle_anew(caplog: pytest.LogCaptureFixture) -> None:
+def test_time_is_counted_for_each_cycle_separately(caplog: pytest.LogCaptureFixture) -> None:
     time = Time()
 
     def filter(self: object, state: object, pod: object, node: object) -> None:

@@ -219,7 +219,7 @@ def test_a_pod_that_others_shun_is_decided_by_the_core_also_when_they_come_later
     assert lanes.decided_by_lane == 14
 
 
-def test_pods_with_a_label_each_are_alike_until_somebody_reads_it() -> None:
+def test_pods_with_a_label_each_are_of_one_class_until_somebody_reads_it() -> None:
     lanes = TwoLanes()
     grid(lanes)
     lanes.schedule(*[web(i).label(index=f"{i}").pod_anti_affinity(HOSTNAME, {"app": "web"}).obj() for i in range(4)])

@@ -44,7 +44,7 @@ def test_a_pod_is_nominated_to_one_node_at_a_time() -> None:
     assert (len(nominations), list(nominations.nodes()), nominations.node_of("a")) == (0, [], "")
 
 
-def test_nothing_said_means_what_the_pods_status_says() -> None:
+def test_without_a_nomination_the_node_is_what_the_pods_status_says() -> None:
     nominations = Nominations()
     nominations.nominate(pod("a", "n1"), None)
     nominations.nominate(pod("b"), None)
@@ -93,7 +93,7 @@ def test_both_ways_of_looking_agree_through_any_changes(steps: list[tuple[str, s
         assert found == {each: node for each, node in expected.items() if node}
 
 
-def test_watchers_are_told_of_every_node_whose_pods_change() -> None:
+def test_watchers_are_notified_of_every_node_whose_pods_change() -> None:
     nominations, reported = Nominations(), list[str]()
     nominations.watch(reported.append)
     pod = PodInfo(make_pod("a").uid("a").obj())

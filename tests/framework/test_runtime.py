@@ -309,7 +309,7 @@ def test_pods_of_one_spec_are_asked_about_again_only_if_some_plugin_has_to_say_w
     assert [made.only_binds(with_volume), asked] == [True, ["storage"] * 3]
 
 
-def test_more_specs_than_are_remembered_are_still_told_apart() -> None:
+def test_more_specs_than_are_remembered_are_still_distinguished() -> None:
     made = Bench({"reserve": [OfStorage("storage", None, [])], "bind": [Binds("binds", None, [])]}).framework
     for number in range(MAX_SPECS + 2):  # an object's id may be that of a spec which is gone
         assert made.only_binds(PodInfo(make_pod(f"p{number}").obj()))

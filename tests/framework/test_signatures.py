@@ -1,4 +1,4 @@
-"""Which pods are signed alike, and how that is remembered."""
+"""Which pods have the same signature, and how that is remembered."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def signer(plugin: ByLabel) -> Signer:
     return Signer({"default-scheduler": [plugin], "closed": None})
 
 
-def test_pods_that_look_alike_have_one_signature(signer: Signer, plugin: ByLabel) -> None:
+def test_pods_that_are_equal_in_what_plugins_read_have_one_signature(signer: Signer, plugin: ByLabel) -> None:
     first, second = info(make_pod("a").label(app="x")), info(make_pod("b").label(app="x"))
     other = info(make_pod("c").label(app="x").req(cpu="1"))
     assert signer.sign(first) is signer.sign(second)
-    assert plugin.asked == 1  # pods written alike are signed once
+    assert plugin.asked == 1  # pods with equal texts are signed once
     assert signer.sign(other) is signer.sign(first)
     assert signer.sign(info(make_pod("d").label(app="y"))) is not signer.sign(first)
 
@@ -140,7 +140,7 @@ def test_another_signers_signature_is_not_taken_for_ones_own(plugin: ByLabel) ->
         lambda pod: pod.image("other:1"),
     ],
 )
-def test_whatever_a_plugin_reads_tells_pods_apart(change: Change) -> None:
+def test_whatever_a_plugin_reads_distinguishes_pods(change: Change) -> None:
     signer = Side().lane._classes._signer
     plain, changed = info(make_pod("a")), info(change(make_pod("a")))
     assert signer.sign(plain).spec is not None

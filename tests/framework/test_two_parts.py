@@ -100,7 +100,7 @@ def test_a_node_that_passed_and_does_not_fit_any_more_is_not_taken() -> None:
     assert ruled(bench, passing("a", "b", "gone")) == Decision("a", evaluated=2, feasible=1)
 
 
-def test_what_is_said_of_nodes_is_counted_and_what_is_not_said_is_not() -> None:
+def test_reasons_of_the_extenders_are_counted_and_nodes_without_one_are_not() -> None:
     bench = Bench({"filter": [Only("a", "b", "c", "d", status=NO)]})
     bench.nodes("a", "b", "c", "d", "e")
     verdict = passing(a=unschedulable("busy"), b=unresolvable("old"), c=unschedulable("busy"), e=unschedulable("late"))
@@ -151,7 +151,7 @@ def opened(bench: Bench) -> OpenRejection:
     return found
 
 
-def test_victims_are_proposed_and_the_rest_is_told_later() -> None:
+def test_victims_are_proposed_and_their_node_is_nominated_later() -> None:
     plugin = Evictor()
     found = opened(Bench({"filter": [Only(status=NO)], "postFilter": [plugin]}))
     ended = found.conclude(found.proposal)
@@ -167,7 +167,7 @@ def test_nobody_is_asked_about_victims_unless_others_have_a_say() -> None:
     assert plugin.was_asked_at_once
 
 
-def test_a_fault_of_those_who_were_asked_is_told() -> None:
+def test_a_fault_of_the_extenders_that_were_asked_is_reported() -> None:
     found = opened(Bench({"filter": [Only(status=NO)], "postFilter": [Evictor()]}))
     ended = found.conclude(error_status("broken"))
     assert isinstance(ended, Rejection)

@@ -289,7 +289,7 @@ def test_a_pod_is_not_in_its_own_way() -> None:
     assert judged([Room(away_from="p")], {"p": 0}, make_pod("p").uid("p")) is None
 
 
-def test_what_is_said_with_the_nominated_pods_there_comes_first() -> None:
+def test_the_verdict_with_the_nominated_pods_there_comes_first() -> None:
     filters = [Room(near="y"), Room(away_from="x")]
     assert judged(filters, {}, make_pod("p")) == unschedulable("y is not here").of("Near")
     assert judged(filters, {"x": 0, "y": 0}, make_pod("p")) == unschedulable("x is here").of("Away")

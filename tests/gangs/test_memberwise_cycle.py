@@ -98,7 +98,7 @@ def test_a_member_that_makes_room_keeps_the_others_waiting(monkeypatch: pytest.M
     assert world.nominations.node_of("uid-default-train-0") != "", "its room is kept as well"
 
 
-def test_a_fault_of_one_member_is_told_by_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_one_member_keeps_all_others_from_being_placed(monkeypatch: pytest.MonkeyPatch) -> None:
     world = GangBench(UPSTREAM_1_36)
     world.set_gang("train", 2)
     monkeypatch.setattr(world.batch.gangs.planner, "_lane", None)

@@ -67,7 +67,7 @@ def test_its_own_timeout_comes_first() -> None:
     assert watched.reported == [("default/train", 5.0)]
 
 
-def test_nobody_is_told_while_no_pod_waits_or_another_replica_leads() -> None:
+def test_nothing_is_reported_while_no_pod_waits_or_another_replica_leads() -> None:
     watched = Watched()
     watched.waiting = False
     assert watched.due_after(100) == PAUSE_S

@@ -248,7 +248,7 @@ async def test_pods_that_wait_are_not_watched_for_this(stand: Stand) -> None:
     assert not stand.phases._informer.store
 
 
-def test_nothing_is_written_while_the_controller_renews_its_lease_and_that_is_said_once(
+def test_nothing_is_written_while_the_controller_renews_its_lease_and_that_is_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "kscheduler.gangs.phase_writer")

@@ -174,7 +174,7 @@ def test_a_member_of_a_composite_group_is_held_back_with_a_reason() -> None:
     assert 'composite group "job"' in lack(tracked)
 
 
-def test_what_a_gang_lacks_is_told_with_numbers() -> None:
+def test_what_a_gang_lacks_is_reported_with_numbers() -> None:
     known = registry()
     tracked = add(known, "a", "train")
     assert lack(tracked) == ("gang default/train waits for its PodGroup of scheduling.x-k8s.io, which does not exist")

@@ -134,7 +134,7 @@ def test_the_same_nodes_stay_reserved_from_attempt_to_attempt() -> None:
     assert bench.nominated() == before
 
 
-def test_nodes_are_chosen_anew_after_a_while_where_less_is_to_be_waited_for_by_then() -> None:
+def test_nodes_are_chosen_again_after_a_while_where_less_is_to_be_waited_for_by_then() -> None:
     bench = Reserving()
     bench.occupy(2, 2, 2, 2)
     bench.fail_for_long("train", 1)

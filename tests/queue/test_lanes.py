@@ -26,7 +26,7 @@ def test_each_lane_gives_its_own_pods_in_order() -> None:
     assert [name_of_next(queue, (7,)) for _ in range(3)] == ["c", "b", ""]
 
 
-def test_lanes_are_told_in_the_order_in_which_their_pods_would_come() -> None:
+def test_lanes_are_listed_in_the_order_in_which_their_pods_would_come() -> None:
     queue = queue_of(plain=("", 100), low=("1", 1), high=("2", 9), middle=("3", 5), late=("2", 0))
     assert queue.lanes() == [(2,), (3,), (1,)]
     name_of_next(queue, (2,))

@@ -778,7 +778,7 @@ def test_a_pod_may_be_gated_on_its_way_back_to_the_queue() -> None:
     assert queue.move_all_to_active_or_backoff(NODE_LABEL, None, None, 60.0) == 1
 
 
-def test_a_gate_without_a_name_is_a_bug_and_is_said_so() -> None:
+def test_a_gate_without_a_name_is_reported_as_a_bug() -> None:
     queue = make_queue(pre_enqueue=lambda _: unschedulable("anonymous"))
     with pytest.raises(InternalError, match="default/a: expected a status signed by its plugin"):
         queue.add(make_pod("a"), 0.0)

@@ -56,7 +56,7 @@ def reject_labelled(queue: SchedulingQueue, names: str, label: str, priority: in
         queue.add_unschedulable_if_not_present(pop(queue, now), now, FIT)
 
 
-def test_a_hint_is_asked_once_for_pods_that_it_cannot_tell_apart() -> None:
+def test_a_hint_is_asked_once_for_pods_that_it_cannot_distinguish() -> None:
     hint = Asked("red")
     queue = make_queue(registered={"NodeResourcesFit": [Registration(NODE_ADD, hint, BY_LABEL)]})
     reject_labelled(queue, "abc", "red")

@@ -1,4 +1,4 @@
-"""Queues may stand in a file that the plugin's arguments name; what is wrong with the file is told at the start."""
+"""Queues may stand in a file that the plugin's arguments name; what is wrong with the file is reported at the start."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_a_pool_of_all_nodes_counts_on_each_of_them() -> None:
     assert columns.certain() == [3, 3]
 
 
-def test_parts_of_a_pool_that_nodes_see_are_told_apart_by_their_devices() -> None:
+def test_parts_of_a_pool_that_nodes_see_are_distinguished_by_their_devices() -> None:
     columns = Columns(gpus=0)
     for index in range(2):
         published = [device(f"d{index}")]

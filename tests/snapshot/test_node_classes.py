@@ -22,7 +22,7 @@ def ask_zone(node_class: NodeClass) -> int:
     return int(node_class.labels["zone"])
 
 
-def test_nodes_alike_but_for_their_hostname_share_a_node_class() -> None:
+def test_nodes_that_differ_only_in_their_hostname_share_a_node_class() -> None:
     node_classes = NodeClasses()
     assert node_classes.acquire(in_zone("1", "a")) is node_classes.acquire(in_zone("1", "b"))
     assert "kubernetes.io/hostname" not in node_classes.acquire(in_zone("1")).labels

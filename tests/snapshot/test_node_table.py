@@ -120,7 +120,7 @@ def test_absurd_amounts_are_capped_and_more_than_any_node_has_is_still_more() ->
     ("change", "is_static"),
     [(relabel(zone="a"), True), (taint(), True), (cordon(), True), (resize(cpu="1"), False)],
 )
-def test_the_generation_tells_of_labels_taints_and_cordons_only(change: Any, is_static: bool) -> None:
+def test_the_generation_changes_with_labels_taints_and_cordons_only(change: Any, is_static: bool) -> None:
     table = NodeTable()
     table.set_node(a_node())
     before = table.static_generation
@@ -128,7 +128,7 @@ def test_the_generation_tells_of_labels_taints_and_cordons_only(change: Any, is_
     assert (table.static_generation > before) == is_static
 
 
-def test_nodes_that_look_alike_share_a_node_class() -> None:
+def test_nodes_that_are_equal_for_static_filters_share_a_node_class() -> None:
     table = NodeTable()
     one, two = table.set_node(a_node("n1")), table.set_node(a_node("n2"))
     assert one.node_class is two.node_class

@@ -45,7 +45,7 @@ def ask(table: NodeTable, weigh: Callable[[LabelClass], int] = web) -> dict[str,
     return by_node(table, table.counters.by_labels.counter(weigh.__name__, weigh))
 
 
-def test_pods_that_look_alike_are_one_class() -> None:
+def test_pods_with_equal_namespaces_and_labels_are_one_class() -> None:
     table = a_table()
     for number in range(3):
         place(table, make_pod(f"p{number}").uid(f"{number}").label(app="web"), f"n{number % 2}")
@@ -169,7 +169,7 @@ def test_the_check_finds_a_counter_that_is_wrong() -> None:
         check_table(table)
 
 
-def test_a_pod_whose_labels_change_is_counted_anew() -> None:
+def test_a_pod_whose_labels_change_is_counted_again() -> None:
     cache = Cache(a_table())
     pod = make_pod("a").uid("a").node("n0")
     cache.set_pod(PodInfo(pod.label(app="web").obj()))
@@ -252,7 +252,7 @@ def test_sums_by_domain_follow_pods_that_come_and_go() -> None:
     check_table(table)
 
 
-def test_sums_are_made_anew_when_nodes_have_changed() -> None:
+def test_sums_are_made_again_when_nodes_have_changed() -> None:
     table = zoned_table()
     place(table, make_pod("a").uid("a"), "n0")
     counter = table.counters.by_labels.counter("all", lambda group: 1)
@@ -280,7 +280,7 @@ def test_sums_and_counters_that_are_given_up_are_no_longer_good(monkeypatch: pyt
     check_table(table)
 
 
-def test_the_check_tells_of_sums_that_are_wrong() -> None:
+def test_the_check_reports_sums_that_are_wrong() -> None:
     table = zoned_table()
     by_zone(table, table.counters.by_labels.counter("all", lambda group: 1)).add(0, 1)
     with pytest.raises(InternalError, match=r"^sums by zone: .* kept, built again they are "):

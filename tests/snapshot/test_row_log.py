@@ -5,7 +5,7 @@ from kscheduler.snapshot.row_log import RowLog
 from kscheduler.testing import make_node
 
 
-def test_a_reader_is_told_each_row_once() -> None:
+def test_a_reader_gets_each_row_once() -> None:
     log = RowLog()
     for row in (3, 1, 3):
         log.add(row)
@@ -14,7 +14,7 @@ def test_a_reader_is_told_each_row_once() -> None:
     assert (log.since(0), log.since(seen), log.since(log.count)) == ([1, 2, 3], [2], [])
 
 
-def test_whoever_comes_too_late_is_told_so() -> None:
+def test_a_reader_that_comes_too_late_gets_no_rows() -> None:
     log = RowLog(most=2)
     for row in range(5):
         log.add(row)

@@ -21,7 +21,7 @@ def summed(counts: list[int], domains: list[str | None], left_out: tuple[int, ..
     return SummedDomains(sums, column)
 
 
-def test_counts_are_told_by_the_name_of_a_domain() -> None:
+def test_counts_are_returned_by_the_name_of_a_domain() -> None:
     found = summed([1, 2, 4, 8], ["a", "b", "a", None])
     assert (found.of("a"), found.of("b"), found.of("nowhere")) == (5, 2, 0)
     assert (found.present, found.minimum) == (2, 2)
@@ -37,7 +37,7 @@ def test_domains_of_nodes_that_nobody_looked_at_are_not_there() -> None:
     assert found.of("a") == 0
 
 
-def test_counts_are_told_by_the_id_of_a_domain() -> None:
+def test_counts_are_returned_by_the_id_of_a_domain() -> None:
     found = summed([1, 2, 4, 8], ["a", "b", "a", None], left_out=(1,))
     assert [found.counts[each] if each >= 0 else None for each in found.ids[:4]] == [5, 0, 5, None]
     assert [found.presence[each] for each in found.ids[:2]] == [True, False]

@@ -62,7 +62,7 @@ def test_pods_without_claims_and_in_tree_volumes_leave_no_trace() -> None:
     assert reported == []
 
 
-def test_whoever_watches_is_told_of_rows_whose_users_or_nodes_change() -> None:
+def test_watchers_are_notified_of_rows_whose_users_or_nodes_change() -> None:
     cache = Cache()
     reported: list[int] = []
     cache.table.volume_users.watch(reported.append)

@@ -24,7 +24,7 @@ from kscheduler.snapshot.volumes import Volumes
 
 
 def volume(name: str = "pv", version: str = "1", of_class: str = "", phase: str = "") -> PersistentVolume:
-    """`phase` tells versions of ours from theirs."""
+    """`phase` distinguishes versions of ours from theirs."""
     metadata = ObjectMeta(name=name, resource_version=version)
     return PersistentVolume(metadata, PersistentVolumeSpec(storage_class_name=of_class), PersistentVolumeStatus(phase))
 

@@ -1,4 +1,4 @@
-"""The volume plugins answer alike in both forms while storage, nodes and pods change under them."""
+"""The volume plugins give the same answers in both forms while storage, nodes and pods change under them."""
 
 from __future__ import annotations
 

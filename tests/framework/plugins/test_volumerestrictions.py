@@ -145,7 +145,7 @@ def test_a_pod_on_a_node_that_is_gone_uses_nothing() -> None:
     assert made.feasible(with_claims(make_pod("p"), "c")) == ["n2"]
 
 
-def test_a_clash_of_disks_is_told_before_a_claim_in_use() -> None:
+def test_a_clash_of_disks_is_reported_before_a_claim_in_use() -> None:
     made = bench()
     made.handle.volumes.set_claim(claim("c", modes=RWOP))
     made.place(with_volumes(make_pod("old"), of_claim("c"), gce()), "n1")
@@ -213,7 +213,7 @@ def test_pods_of_a_what_if_hold_their_disks() -> None:
     assert plugin.filter(state, pod, node) == Status(Code.UNSCHEDULABLE, (DISK_REASON,))
 
 
-def test_skip_is_said_before_anything_is_remembered() -> None:
+def test_skip_is_returned_before_anything_is_remembered() -> None:
     state = CycleState()
     assert plugin_of(bench()).pre_filter(state, PodInfo(make_pod("p").obj())) == (None, SKIP)
     assert state.get("VolumeRestrictions/needs", object) is None

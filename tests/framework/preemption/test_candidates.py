@@ -43,7 +43,7 @@ LOW, MID, HIGH = 0, 100, 1000
         ([candidate("a", (MID, "05"), (MID, "01")), candidate("b", (MID, "03"), (MID, "02"))], "b"),
         # Not started yet: the youngest.
         ([candidate("a", (MID, "09")), candidate("b", (MID, ""))], "b"),
-        # Nothing tells them apart: the first.
+        # Nothing distinguishes them: the first.
         ([candidate("b", (MID, "01")), candidate("a", (MID, "01"))], "b"),
     ],
     ids=[

@@ -61,7 +61,7 @@ def ending(pod: Pod) -> Pod:
     return replace(pod, metadata=replace(pod.metadata, deletion_timestamp="2024-01-01T00:00:00Z"))
 
 
-def test_a_victim_is_marked_deleted_and_told_why() -> None:
+def test_a_victim_is_marked_and_deleted_with_the_reason() -> None:
     async def scenario() -> None:
         stage = Stage(make_pod("old"))
         await stage.carry_out()

@@ -306,7 +306,7 @@ NODES, CPU = 5, 6
 
 @settings(max_examples=100)
 @given(seed=st.integers(0, 1 << 32), has_lane=st.booleans())
-def test_whoever_is_evicted_the_rules_hold(seed: int, has_lane: bool) -> None:
+def test_whichever_pods_are_evicted_the_rules_hold(seed: int, has_lane: bool) -> None:
     rng = random.Random(seed)
     cluster = Cluster(NODES, CPU, has_lane=has_lane)
     cluster.budgets.set(budget("guarded", 1, {"app": "guarded"}))

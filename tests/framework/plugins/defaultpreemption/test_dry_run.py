@@ -50,7 +50,7 @@ def test_a_node_that_does_not_help_even_when_all_are_gone_says_why() -> None:
     assert (found.code, found.message, found.plugin) == (Code.UNSCHEDULABLE, "Insufficient cpu", "NodeResourcesFit")
 
 
-def test_whoever_may_stay_stays_the_most_important_first() -> None:
+def test_as_many_pods_as_possible_stay_the_most_important_first() -> None:
     bench = Bench()
     bench.nodes("n1")
     bench.place(make_pod("low").priority(1).req(cpu="1"), "n1")

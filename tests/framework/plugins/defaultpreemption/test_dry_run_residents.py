@@ -81,7 +81,7 @@ def test_the_first_of_lower_priority_is_found() -> None:
     assert [found.first_below(priority) for priority in (10, 9, 6, 5, -2, -3)] == [0, 1, 1, 3, 3, 4]
 
 
-def test_kinds_are_told_apart_when_asked_for() -> None:
+def test_kinds_are_distinguished_when_asked_for() -> None:
     node = Node()
     node.place(pod("a").label(app="web"))
     node.place(pod("b").label(app="db"))

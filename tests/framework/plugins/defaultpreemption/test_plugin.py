@@ -201,7 +201,7 @@ def test_where_no_node_can_be_helped_all_are_counted(bench: Bench) -> None:
     )
 
 
-def test_where_everybody_is_as_important_no_node_is_tried_but_all_is_said(bench: Bench) -> None:
+def test_where_everybody_is_as_important_no_node_is_tried_but_the_message_is_complete(bench: Bench) -> None:
     bench.nodes("n1", "n2", "n3")
     bench.place(make_pod("a").priority(1000).req(cpu="4"), "n1")
     bench.place(make_pod("b").priority(2000).req(cpu="4"), "n2")

@@ -153,7 +153,7 @@ def test_constraints_alternatives_and_all_are_left_to_the_search_where_enough_de
     assert bench.rows(pod_with("e")) == ["n0", "n2"]
 
 
-def test_claims_that_ask_alike_are_searched_once_until_something_changes() -> None:
+def test_claims_with_equal_requests_are_searched_once_until_something_changes() -> None:
     bench = Searched(NEW, nodes=3, gpus=2)
     for name in "cde":
         bench.add(claim(name, request_all()))

@@ -554,7 +554,7 @@ def test_a_slice_decides_from_its_arrival_to_its_end_whether_kernels_place_pods(
 
 
 @RELEASES
-def test_a_device_of_which_a_selector_cannot_tell_is_left_to_the_search(release: Release) -> None:
+def test_a_device_that_a_selector_cannot_judge_is_left_to_the_search(release: Release) -> None:
     bench = mixed_bench(release, standing_for("nameless", cpu="1"))  # without the attribute that selectors read
     bench.add(claim("plain", request(device_class_name="gpu")))
     assert bench.plugin.prepare_claims(pod_with("plain")) is None

@@ -123,7 +123,7 @@ def test_a_node_without_enough_devices_is_marked_and_follows_what_changes() -> N
     assert prepared_of(bench, pod_with("c")) == {"n0": 0, "n1": 0}
 
 
-def test_claims_that_ask_alike_are_prepared_alike() -> None:
+def test_claims_with_equal_requests_are_prepared_once() -> None:
     bench = Bench()
     for each in (claim("a"), claim("b"), claim("c", request(count=2))):
         bench.add(each)

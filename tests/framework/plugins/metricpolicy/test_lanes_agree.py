@@ -1,4 +1,4 @@
-"""Pods under metric policies are decided alike by both lanes, whatever comes: values, nodes, pods, policies."""
+"""Both lanes make the same decisions for pods under metric policies, whatever comes: values, nodes, pods, policies."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class World:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(policies, min_size=2, max_size=2), st.lists(steps, max_size=25))
-def test_both_lanes_decide_alike(first: list[PolicySpec], sequence: list[Any]) -> None:
+def test_both_lanes_make_the_same_decisions(first: list[PolicySpec], sequence: list[Any]) -> None:
     world = World()
     for name, policy in zip(POLICIES, first, strict=True):
         world.policy(name, policy)

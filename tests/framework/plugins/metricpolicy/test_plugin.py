@@ -258,7 +258,7 @@ def test_all_forms_say_the_same(policy: PolicySpec, values: Any, placed: Any) ->
 # --- for people ---
 
 
-def test_the_values_that_rules_went_by_can_be_told_of_a_node() -> None:
+def test_the_values_that_rules_went_by_are_returned_for_a_node() -> None:
     risk = ScoreRule(metric="load", goal="LowRisk", range=Range(), deviation=Deviation("spread"))
     bench = Bench(PolicySpec(filter=(BELOW_HALF,), score=(BALANCE, risk)), 2)
     bench.say(0.1, 0.4)
@@ -367,7 +367,7 @@ def test_without_steps_preemption_goes_on() -> None:
     assert bench.post_filter(state, pod) is Code.UNSCHEDULABLE
 
 
-def test_a_policy_of_another_name_begins_anew() -> None:
+def test_a_policy_of_another_name_begins_without_relaxation() -> None:
     bench = Bench(relaxed(0.0), 1)
     bench.say(0.9)
     state, pod, _ = bench.cycle()
@@ -463,7 +463,7 @@ def _fields(rule: Any) -> dict[str, Any]:
     return {name: getattr(rule, name) for name in rule.__struct_fields__}
 
 
-def test_a_range_that_fits_no_value_is_told_once_and_again_later(
+def test_a_range_that_fits_no_value_is_logged_once_and_again_later(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     bench = Bench(PolicySpec(score=(ScoreRule(metric="load", range=Range(min=0, max=1)),)))

@@ -165,7 +165,7 @@ def test_a_time_ahead_of_ours_or_none_at_all_counts_as_now() -> None:
     assert bench.baseline(101.0) == [2000]
 
 
-def test_a_pod_that_only_changes_has_not_come_anew() -> None:
+def test_a_pod_that_only_changes_has_not_come_again() -> None:
     bench = Bench(1)
     (pod,) = bench.see(10.0, "n0")
     bench.telemetry.time = 50.0
@@ -203,7 +203,7 @@ def test_of_more_seconds_with_moves_than_are_kept_the_last_are_exact_and_others_
 @given(
     st.lists(st.tuples(st.floats(0.0, 3.0), st.integers(0, 1)), max_size=30), st.integers(0, 30), st.floats(0.0, 90.0)
 )
-def test_what_was_there_is_known_alike_whenever_it_is_asked_for(
+def test_what_was_there_does_not_depend_on_when_it_is_asked_for(
     moves: list[tuple[float, int]], known: int, sampled_at: float
 ) -> None:
     """To within the second that copies are apart."""

@@ -100,7 +100,7 @@ def test_only_devices_that_all_selectors_of_the_class_choose_count() -> None:
     assert made.scores(pod()) == {"n1": 50, "n2": 100, "plugin": 25}
 
 
-def test_a_shared_device_is_in_use_and_said_to_be_of_one_use() -> None:
+def test_a_shared_device_is_in_use_and_selectors_see_it_as_of_one_use() -> None:
     release = RELEASE_1_36.with_gates({"DRAConsumableCapacity": True})
     made = bench(most_allocated, f"!{OF_MANY}", release=release)
     shared = [device(f"g{index}", allow_multiple_allocations=True) for index in range(4)]

@@ -73,7 +73,7 @@ def test_a_pod_fits_if_all_it_requests_is_free(pod: PodBuilder, reasons: tuple[s
         assert (status.reasons, status.code) == (reasons, code)
 
 
-def test_too_many_pods_is_said_first() -> None:
+def test_too_many_pods_is_the_first_reason() -> None:
     status = bench(pods=1).reject(P(cpu="5")).diagnosis.node_statuses()["n1"]
     assert status.reasons == ("Too many pods", "Insufficient cpu")
 

@@ -217,7 +217,7 @@ def test_in_tree_kinds_whose_migration_is_not_on_do_not_count() -> None:
     assert fits(made, of_claim("pending"))
 
 
-def test_a_volume_whose_handle_cannot_be_told_is_not_counted_behind_a_claim_and_an_error_in_a_pod() -> None:
+def test_a_volume_whose_handle_cannot_be_translated_is_not_counted_behind_a_claim_and_an_error_in_a_pod() -> None:
     made = bench(ebs=0)
     source = PersistentVolumeSpec(aws_elastic_block_store=AWSElasticBlockStore("aws://zone/x"))
     made.handle.volumes.set_volume(in_tree_volume("disk", source))

@@ -198,7 +198,7 @@ def test_it_follows_pods_that_move_in_thought(seed: int) -> None:
 
 
 def _hard(rng: random.Random) -> TopologySpreadConstraint:
-    """One that pods at rest and pods that move count alike for: its selector has a requirement."""
+    """One that pods at rest and pods that move both count for: its selector has a requirement."""
     return TopologySpreadConstraint(
         rng.choice([1, 1, 2]),
         rng.choice(["zone", HOSTNAME]),

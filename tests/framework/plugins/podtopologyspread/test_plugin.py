@@ -299,7 +299,7 @@ def test_events_that_help_are_those_of_pods_labels_tolerations_and_nodes(
     assert any(matches(registration.event, NODE_DELETE) for registration in registered)
 
 
-def test_a_pod_that_changes_is_compiled_anew() -> None:
+def test_a_pod_that_changes_is_compiled_again() -> None:
     cluster = Cluster()
     cluster.place("a1")
     pod = spread(make_pod("p").label(app="web").obj(), hard())

@@ -419,7 +419,7 @@ shapes = st.tuples(st.integers(1, 4), st.booleans())
     st.integers(2, 6),
     st.integers(1, 3),
 )
-def test_whoever_moves_has_another_place_and_the_waiting_pod_has_theirs(
+def test_pods_that_move_have_another_place_and_the_waiting_pod_has_theirs(
     nodes: list[tuple[int, list[Shape]]], cpu: int, most: int
 ) -> None:
     made = bench(most, nodes=())

@@ -52,7 +52,7 @@ def test_a_pod_of_a_queue_that_is_not_there_waits_for_it() -> None:
     assert made.choose(pod("p", "x")) == "n1"
 
 
-def test_a_pod_beyond_the_limit_of_a_queue_above_its_own_is_rejected_and_told_where_that_stands() -> None:
+def test_a_pod_beyond_the_limit_of_a_queue_above_its_own_is_rejected_with_the_amounts_of_that_queue() -> None:
     made = bench(make_queue("team", deserved=2, limit=3), make_queue("a", "team"), make_queue("b", "team"))
     made.place(pod("there", "b", "2"), "n1")
     assert made.choose(pod("p")) == "n1"

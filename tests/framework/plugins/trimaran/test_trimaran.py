@@ -164,7 +164,7 @@ profiles:
 @pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
-def test_both_lanes_decide_alike(plugin: str, data: st.DataObject) -> None:
+def test_both_lanes_make_the_same_decisions(plugin: str, data: st.DataObject) -> None:
     made: list[FakeTelemetry] = []
 
     def telemetry(table: NodeTable) -> FakeTelemetry:

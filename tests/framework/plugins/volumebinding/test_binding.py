@@ -206,7 +206,7 @@ def test_a_volume_reserved_by_its_user_is_completed_and_remains_the_users_choice
     assert not volume.metadata.annotations
 
 
-def test_the_smallest_volume_in_reach_is_taken_and_each_by_one_claim() -> None:
+def test_the_smallest_accessible_volume_is_taken_and_each_by_one_claim() -> None:
     volumes = (
         make_volume("far", size="1Gi", on={"zone": ["b"]}),
         make_volume("w", size="5Gi"),
@@ -302,7 +302,7 @@ async def test_the_volume_is_written_and_the_controller_waited_for() -> None:
     assert bound.is_untouched()  # the watch has taken the place of the assumption
 
 
-async def test_the_provisioner_is_told_the_node_and_waited_for() -> None:
+async def test_the_claim_names_the_node_to_the_provisioner_which_is_waited_for() -> None:
     bound = made()
     bound.reserve()
 

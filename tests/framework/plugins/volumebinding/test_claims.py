@@ -81,13 +81,13 @@ def test_a_class_without_a_binding_mode_is_a_fault() -> None:
     assert (status.code, status.message) == (Code.ERROR, 'VolumeBindingMode not set for StorageClass "wait"')
 
 
-def test_claims_are_told_apart_by_what_is_to_be_done() -> None:
+def test_claims_are_distinguished_by_what_is_to_be_done() -> None:
     bound, open_claim = make_claim("b", volume="v"), make_claim("c")
     found = find_claims(pod_with("b", "c").obj(), known(make_class(), bound, open_claim))
     assert found == PodClaims((bound,), (open_claim,))
 
 
-def test_a_missing_claim_is_told_before_one_that_is_only_unbound() -> None:
+def test_a_missing_claim_is_reported_before_one_that_is_only_unbound() -> None:
     volumes = known(make_class("now", mode="Immediate"), make_claim("c", "now"))
     assert rejected(pod_with("c", "d"), volumes).message == 'persistentvolumeclaim "d" not found'
 

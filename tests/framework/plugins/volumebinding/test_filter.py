@@ -92,7 +92,7 @@ def static(claim: PersistentVolumeClaim, *volumes: PersistentVolume) -> Callable
         (make_volume("v", on={}), []),  # a term without requirements matches nothing
     ],
 )
-def test_a_bound_volume_must_be_in_reach(volume: PersistentVolume, expected: list[str]) -> None:
+def test_a_bound_volume_must_be_accessible(volume: PersistentVolume, expected: list[str]) -> None:
     found = reasons(static(make_claim("c", volume="v"), volume))
     assert [name for name, why in found.items() if not why] == expected
     assert {why for why in found.values() if why} <= {(NODE_CONFLICT,)}
@@ -118,7 +118,7 @@ def test_a_volume_that_is_gone_fits_no_node() -> None:
     assert set(reasons(static(make_claim("c", volume="v"))).values()) == {(MISSING,)}
 
 
-def test_the_first_of_several_bound_volumes_that_is_wrong_is_told() -> None:
+def test_the_first_of_several_bound_volumes_that_is_wrong_is_reported() -> None:
     def fill(known: Volumes) -> None:
         known.set_claim(make_claim("near", volume="near"))
         known.set_claim(make_claim("lost", volume="lost"))
@@ -210,7 +210,7 @@ def test_a_selector_narrows_the_volumes() -> None:
     assert feasible(static(claim, make_volume("v", labels={"tier": "2"}))) == []
 
 
-def test_an_existing_volume_serves_the_nodes_that_reach_it() -> None:
+def test_an_existing_volume_serves_its_accessible_nodes() -> None:
     volumes = [make_volume("v1", on={HOSTNAME: ["a2"]}), make_volume("v2", on={"zone": ["b"]})]
     found = reasons(static(make_claim("c"), *volumes))
     assert found == {"a1": (BIND_CONFLICT,), "a2": (), "b1": ()}
@@ -229,7 +229,7 @@ def test_a_volume_on_the_host_does_not_make_up_for_a_bound_one_elsewhere() -> No
     assert feasible(fill, pod_with("c", "mine")) == []
 
 
-def test_a_volume_reserved_out_of_reach_cannot_be_replaced_by_another() -> None:
+def test_an_inaccessible_volume_that_is_reserved_cannot_be_replaced_by_another() -> None:
     volumes = [make_volume("v1", on={"zone": ["b"]}, claim="c"), make_volume("v2")]
     assert feasible(static(make_claim("c"), *volumes)) == ["b1"]
 

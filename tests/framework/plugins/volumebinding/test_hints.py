@@ -56,7 +56,7 @@ def test_a_csi_node_wakes_when_it_comes_or_has_migrated_others() -> None:
     assert not hints.after_csi_node(WAITING, after, after)
 
 
-def test_a_driver_wakes_when_it_stops_telling_of_capacity() -> None:
+def test_a_driver_wakes_when_it_stops_reporting_capacity() -> None:
     counting, silent = make_driver("d"), make_driver("d", None)
     assert hints.after_csi_driver(WAITING, counting, silent)
     assert hints.after_csi_driver(WAITING, counting, make_driver("d", False))

@@ -115,7 +115,7 @@ def test_each_plugin_has_its_label(volume: PersistentVolume, plugin: str, expect
         ),
     ],
 )
-def test_what_a_driver_cannot_have_is_told(volume: PersistentVolume, words: str) -> None:
+def test_what_a_driver_cannot_have_is_reported(volume: PersistentVolume, words: str) -> None:
     with pytest.raises(NotTranslatable) as fault:
         migrated_affinity(volume)
     assert str(fault.value) == words
