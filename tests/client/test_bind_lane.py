@@ -146,7 +146,7 @@ async def test_bindings_that_wait_for_the_rate_limit_can_be_withdrawn(server: Fa
 
 
 @pytest.mark.parametrize(("status", "kind"), [(409, Conflict), (404, NotFound), (403, Forbidden), (422, APIError)])
-async def test_a_refusal_is_told_at_once(server: FakeAPIServer, status: int, kind: type[APIError]) -> None:
+async def test_a_refusal_is_reported_at_once(server: FakeAPIServer, status: int, kind: type[APIError]) -> None:
     server.fail("POST", "/binding", status=status, reason="No")
     async with lane_to(server) as bench:
         (error,) = await bench.bind("a")

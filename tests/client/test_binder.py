@@ -159,7 +159,7 @@ def test_a_conflict_after_a_lost_answer_with_another_node_is_somebody_elses() ->
     run_virtual(scenario())
 
 
-def test_a_pod_gone_or_made_anew_after_a_lost_answer_is_not_bound() -> None:
+def test_a_pod_deleted_or_created_again_after_a_lost_answer_is_not_bound() -> None:
     async def scenario(again: bool) -> None:
         bench = Bench()
         bench.faults.add(FaultKind.LOST_ANSWER, Verb.BIND, count=1)
@@ -301,7 +301,7 @@ FATES = st.sampled_from(
     st.sampled_from(["", "deleted", "recreated", "bound elsewhere"]),
     st.floats(0.0, 8.0),
 )
-def test_whatever_is_answered_certainly_not_is_never_said_of_a_binding_that_was_carried_out(
+def test_whatever_is_answered_a_binding_that_was_carried_out_is_never_reported_as_failed_for_certain(
     posts: list[tuple[FaultKind, float]], looks: list[FaultKind], happens: str, when_s: float
 ) -> None:
     async def scenario() -> None:

@@ -121,7 +121,7 @@ def test_all_who_wait_for_a_signal_go_on_and_later_ones_until_it_is_cleared() ->
     run_virtual(main())
 
 
-def test_whoever_cancels_a_wait_with_a_limit_ends_what_is_waited_for() -> None:
+def test_cancelling_a_wait_with_a_limit_ends_what_is_waited_for() -> None:
     async def main() -> None:
         ended: list[float] = []
 

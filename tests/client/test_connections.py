@@ -591,7 +591,7 @@ async def burst(pool: ConnectionPool, size: int) -> None:
     await asyncio.gather(*(pool.exchange(REQUEST, 5) for _ in range(size)))
 
 
-def test_a_burst_after_a_pause_opens_no_connections_anew(run: Run) -> None:
+def test_a_burst_after_a_pause_opens_no_new_connections(run: Run) -> None:
     async def main() -> None:
         asked: list[bytes] = []
 
@@ -661,9 +661,9 @@ def test_warming_goes_on_by_itself_when_the_server_was_away(run: Run) -> None:
             for _ in range(2):  # the request, and the first time it is asked for the version
                 await reader.readuntil(b"\r\n\r\n")
                 writer.write(OK)
-            server.script = answer_and_tell
+            server.script = answer_and_note
 
-        async def answer_and_tell(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def answer_and_note(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             while True:
                 await reader.readuntil(b"\r\n\r\n")
                 writer.write(OK)

@@ -342,7 +342,7 @@ def test_json_is_yaml(write: Write) -> None:
     assert credentials.header == "Bearer secret"
 
 
-async def test_a_token_file_that_cannot_be_read_is_said_once_and_when_it_can_be_again(
+async def test_a_token_file_that_cannot_be_read_is_logged_once_and_so_is_its_recovery(
     write: Write, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

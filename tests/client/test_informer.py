@@ -109,7 +109,7 @@ def simulate(scenario: Callable[[World], Awaitable[None]], **options: Any) -> No
     run_virtual(main())
 
 
-def test_what_exists_is_added_and_what_happens_is_told_in_order() -> None:
+def test_what_exists_is_added_and_what_happens_is_reported_in_order() -> None:
     async def scenario(world: World) -> None:
         world.pod("a")
         await asyncio.wait_for(world.informer.synced.wait(), 1)
@@ -718,7 +718,7 @@ def test_credentials_that_are_not_accepted_are_no_missing_right(caplog: pytest.L
     assert errors[1].__dict__["needs"].startswith("a token or certificate")
 
 
-def said_of_many_kinds(
+def logged_of_many_kinds(
     scenario: Callable[[Cluster, ClusterClient], Awaitable[None]], caplog: pytest.LogCaptureFixture
 ) -> list[logging.LogRecord]:
     """Run informers of many kinds beside the scenario, and return what they logged except for their lists."""
@@ -742,7 +742,7 @@ def said_of_many_kinds(
     return [record for record in caplog.records if record.getMessage() != "list complete"]
 
 
-def test_an_apiserver_that_is_down_is_said_once_for_all_kinds_and_when_the_last_one_works_again(
+def test_an_outage_is_logged_once_for_all_kinds_and_its_end_when_the_last_kind_works_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def scenario(cluster: Cluster, client: ClusterClient) -> None:
@@ -751,7 +751,7 @@ def test_an_apiserver_that_is_down_is_said_once_for_all_kinds_and_when_the_last_
         cluster.start()
         await asyncio.sleep(700)
 
-    lines = said_of_many_kinds(scenario, caplog)
+    lines = logged_of_many_kinds(scenario, caplog)
     assert [line.getMessage() for line in lines] == ["list or watch failed", "list and watch work again"]
     assert vars(lines[1])["kinds"] == len(MANY_KINDS)
     assert vars(lines[1])["seconds"] >= 100
@@ -766,12 +766,12 @@ def test_watches_of_all_kinds_that_a_compaction_ends_are_logged_as_lists_only_un
             client.faults.add(FaultKind.GONE, Verb.WATCH, resource=kind.plural, count=times)
         await asyncio.sleep(100)
 
-    lines = said_of_many_kinds(scenario, caplog)
+    lines = logged_of_many_kinds(scenario, caplog)
     assert {line.getMessage() for line in lines if line.getMessage() != "list and watch work again"} == expected
     assert ("list and watch work again" in {line.getMessage() for line in lines}) is bool(expected)
 
 
-def test_credentials_that_expire_are_said_once_for_all_kinds_and_when_others_are_accepted(
+def test_credentials_that_expire_are_logged_once_for_all_kinds_and_again_when_others_are_accepted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def scenario(cluster: Cluster, client: ClusterClient) -> None:
@@ -781,12 +781,12 @@ def test_credentials_that_expire_are_said_once_for_all_kinds_and_when_others_are
         client.faults.clear()
         await asyncio.sleep(700)
 
-    lines = said_of_many_kinds(scenario, caplog)
+    lines = logged_of_many_kinds(scenario, caplog)
     assert [line.getMessage() for line in lines] == ["credentials are not accepted", "list and watch work again"]
     assert vars(lines[1])["kinds"] == len(MANY_KINDS)
 
 
-def test_a_right_that_is_missing_is_said_of_its_kind_also_while_all_are_hindered(
+def test_a_missing_right_is_logged_for_its_kind_even_while_all_kinds_fail(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def scenario(cluster: Cluster, client: ClusterClient) -> None:
@@ -794,7 +794,7 @@ def test_a_right_that_is_missing_is_said_of_its_kind_also_while_all_are_hindered
         client.faults.add(FaultKind.UNAVAILABLE, (Verb.LIST, Verb.WATCH))
         await asyncio.sleep(100)
 
-    lines = said_of_many_kinds(scenario, caplog)
+    lines = logged_of_many_kinds(scenario, caplog)
     assert sorted((line.getMessage(), vars(line).get("needs")) for line in lines) == [
         ("list or watch failed", None),
         ("not allowed to list and watch", "list and watch on nodes in v1"),
@@ -810,7 +810,7 @@ def test_rights_that_are_taken_away_are_named_in_one_line_for_all_kinds_that_mis
         client.faults.clear()
         await asyncio.sleep(700)
 
-    missing, end = said_of_many_kinds(scenario, caplog)
+    missing, end = logged_of_many_kinds(scenario, caplog)
     assert missing.levelno == logging.ERROR
     assert vars(missing)["kinds"] == len(MANY_KINDS)
     assert all(kind.plural in vars(missing)["needs"] for kind in MANY_KINDS)
@@ -824,7 +824,7 @@ def test_the_last_error_is_there_for_readiness() -> None:
     assert not informer.synced.is_set()
 
 
-def test_objects_of_the_same_version_are_told_once() -> None:
+def test_objects_of_the_same_version_are_reported_once() -> None:
     pages: list[Page[Any] | APIError] = [Page([pod_at(5)], "5", ""), Page([pod_at(5)], "9", "")]
     client = ScriptedClient(pages, [[Gone("too old")]])
     _, heard = play(client, 10)

@@ -1018,7 +1018,7 @@ def answers(server: FakeAPIServer, kind: str, status: dict[str, Any]) -> None:
     server.fail("POST", kind, body=json.dumps({"kind": kind, "status": status}).encode())
 
 
-async def test_a_token_review_tells_all_that_is_known_of_the_user(server: FakeAPIServer, client: KubeClient) -> None:
+async def test_a_token_review_returns_all_that_is_known_of_the_user(server: FakeAPIServer, client: KubeClient) -> None:
     user = {"username": "alice", "uid": "u", "groups": ["g", "h"], "extra": {"scopes": ["a", "b"]}}
     answers(server, "tokenreviews", {"authenticated": True, "user": user})
     assert await client.reviews.token_review("secret") == User("alice", "u", ("g", "h"), (("scopes", ("a", "b")),))

@@ -187,7 +187,7 @@ def test_a_condition_still_waiting_when_its_pod_is_bound_is_dropped() -> None:
     run(scenario)
 
 
-def test_what_waits_when_its_pod_is_about_to_be_bound_is_withdrawn_and_can_be_said_again() -> None:
+def test_what_waits_when_its_pod_is_about_to_be_bound_is_withdrawn_and_can_be_written_again() -> None:
     async def scenario(bench: Bench) -> None:
         pod = bench.pod()
         bench.lane.patch(pod, waits("no room"), "n1")
@@ -231,7 +231,7 @@ def test_a_newer_condition_takes_the_place_of_one_that_is_being_tried() -> None:
     run(scenario)
 
 
-def test_what_was_said_before_a_pod_was_forgotten_can_be_said_again() -> None:
+def test_what_was_written_before_a_pod_was_forgotten_can_be_written_again() -> None:
     async def scenario(bench: Bench) -> None:
         pod = bench.pod()
         for _ in range(2):
@@ -262,7 +262,7 @@ def nominated(bench: Bench) -> str:
     return bench.cluster.get_pod("default", "p").status.nominated_node_name
 
 
-def test_a_nomination_goes_with_the_condition_and_alone_if_that_is_told() -> None:
+def test_a_nomination_is_written_with_the_condition_and_alone_if_that_is_recorded_already() -> None:
     async def scenario(bench: Bench) -> None:
         pod = bench.pod()
         bench.lane.patch(pod, waits("no room"), "n1")

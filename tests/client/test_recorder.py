@@ -210,7 +210,7 @@ def test_other_pods_reasons_and_uids_are_other_events() -> None:
     simulate(scenario)
 
 
-def test_a_pod_in_another_version_is_told_anew() -> None:
+def test_a_pod_in_another_version_gets_an_event_of_its_own() -> None:
     async def scenario(world: World) -> None:
         changed = Pod(metadata=ObjectMeta(name="web", namespace="ns", uid="u1", resource_version="6"))
         world.fail(note="too large")
@@ -223,7 +223,7 @@ def test_a_pod_in_another_version_is_told_anew() -> None:
     simulate(scenario)
 
 
-def test_a_series_whose_event_expired_is_created_anew() -> None:
+def test_a_series_whose_event_expired_is_created_again() -> None:
     async def scenario(world: World) -> None:
         world.fail()
         await asyncio.sleep(1)

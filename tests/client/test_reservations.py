@@ -112,7 +112,7 @@ async def test_a_fault_is_that_of_each_and_the_next_are_written() -> None:
     assert server.users() == ["c"]
 
 
-async def test_whoever_waits_is_cancelled_with_the_writes() -> None:
+async def test_tasks_that_wait_are_cancelled_with_the_writes() -> None:
     server = Apiserver()
     tasks = server.add("a")
     await server.is_asked.wait()

@@ -139,7 +139,7 @@ def test_the_limit_grows_with_awaited_bindings_too() -> None:
     run_virtual(scenario())
 
 
-def test_a_slot_that_is_free_again_is_told_of() -> None:
+def test_a_slot_that_is_free_again_is_reported() -> None:
     async def scenario() -> None:
         slots = Slots(AdaptiveLimit(1))
         reported: list[bool] = []

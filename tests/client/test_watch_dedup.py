@@ -66,13 +66,13 @@ def node() -> Object:
 
 
 class Watch:
-    """One watch: `tell` gives the event, or None if it was left undecoded."""
+    """One watch: `report` gives the event, or None if it was left undecoded."""
 
     def __init__(self, resource: Resource[Any]) -> None:
         self._decode: LineDecoder[Any] = LineDecoder(resource)
         self._version = 1
 
-    def tell(self, obj: Object, event_type: str = "MODIFIED") -> WatchEvent[Any] | None:
+    def report(self, obj: Object, event_type: str = "MODIFIED") -> WatchEvent[Any] | None:
         self._version += 1
         obj["metadata"]["resourceVersion"] = str(self._version)
         # Without spaces and the type first, as Go writes.
@@ -84,8 +84,8 @@ class Watch:
 
     def has_reported(self, obj: Object) -> Watch:
         """Both events after which repeats of this object are known."""
-        assert self.tell(obj) is not None
-        assert self.tell(obj) is not None
+        assert self.report(obj) is not None
+        assert self.report(obj) is not None
         return self
 
 
@@ -159,7 +159,7 @@ def test_a_change_of_what_nobody_reads_is_left_undecoded(resource: Resource[Any]
     obj = made_for(resource)
     watch = Watch(resource).has_reported(obj)
     change(obj)
-    assert watch.tell(obj) is None
+    assert watch.report(obj) is None
 
 
 @pytest.mark.parametrize(("resource", "change"), NEWS)
@@ -167,7 +167,7 @@ def test_news_is_passed_on_once(resource: Resource[Any], change: Change) -> None
     obj = made_for(resource)
     watch = Watch(resource).has_reported(obj)
     change(obj)
-    reported = watch.tell(obj)
+    reported = watch.report(obj)
     assert reported is not None
     assert reported.object == LineDecoder(resource)(json.dumps({"type": "MODIFIED", "object": obj}).encode()).object
 
@@ -181,25 +181,25 @@ def test_the_way_back_is_news_too() -> None:
     obj = pod()
     watch = Watch(PODS).has_reported(obj)
     obj["metadata"]["labels"]["app"] = "db"
-    assert watch.tell(obj) is not None
+    assert watch.report(obj) is not None
     obj["metadata"]["labels"]["app"] = "web"
-    assert watch.tell(obj) is not None
-    assert watch.tell(obj) is None
+    assert watch.report(obj) is not None
+    assert watch.report(obj) is None
 
 
 def test_each_object_is_compared_with_itself() -> None:
     one, other = pod(), pod()
     other["metadata"]["uid"] = "u9"
     watch = Watch(PODS).has_reported(one)
-    assert watch.tell(other) is not None
+    assert watch.report(other) is not None
 
 
 def test_an_object_that_is_gone_is_forgotten() -> None:
     obj = pod()
     watch = Watch(PODS).has_reported(obj)
-    assert watch.tell(obj, "DELETED") is not None
-    assert watch.tell(obj, "ADDED") is not None
-    assert watch.tell(obj) is not None
+    assert watch.report(obj, "DELETED") is not None
+    assert watch.report(obj, "ADDED") is not None
+    assert watch.report(obj) is not None
 
 
 @pytest.mark.parametrize("resource", [PODS, POD_DOCUMENTS], ids=["pods", "pods, whole"])
@@ -207,23 +207,23 @@ def test_pods_that_wait_say_something_new_each_time(resource: Resource[Any]) -> 
     waiting = pod()
     del waiting["spec"]["nodeName"]
     watch = Watch(resource).has_reported(waiting)
-    assert watch.tell(waiting) is not None
+    assert watch.report(waiting) is not None
     waiting["spec"]["nodeName"] = "n1"
     watch.has_reported(waiting)
-    assert watch.tell(waiting) is None
+    assert watch.report(waiting) is None
 
 
 def test_another_watch_starts_afresh() -> None:
     obj = pod()
     Watch(PODS).has_reported(obj)
-    assert Watch(PODS).tell(obj) is not None
+    assert Watch(PODS).report(obj) is not None
 
 
 @pytest.mark.parametrize("resource", [NAMESPACES, NODE_DOCUMENTS])
-def test_other_kinds_are_told_of_every_event(resource: Resource[Any]) -> None:
+def test_every_event_of_other_kinds_is_reported(resource: Resource[Any]) -> None:
     watch = Watch(resource)
     obj = {"metadata": {"name": "x", "uid": "u"}}
-    assert all(watch.tell(obj) is not None for _ in range(4))
+    assert all(watch.report(obj) is not None for _ in range(4))
 
 
 def test_an_object_that_cannot_be_read_is_no_repeat() -> None:
@@ -231,18 +231,18 @@ def test_an_object_that_cannot_be_read_is_no_repeat() -> None:
     watch = Watch(PODS).has_reported(obj)
     bad = copy.deepcopy(obj)
     bad["spec"]["containers"] = 5
-    assert watch.tell(bad) is None  # it is logged, and there is no object
-    assert watch.tell(obj) is not None
+    assert watch.report(bad) is None  # it is logged, and there is no object
+    assert watch.report(obj) is not None
 
 
 @given(st.lists(st.sampled_from([change for kind, change in NOTHING_NEW + NEWS if kind is PODS]), max_size=12))
-def test_what_is_kept_of_pods_is_what_was_told_last(changes: list[Change]) -> None:
+def test_what_is_kept_of_pods_is_what_was_reported_last(changes: list[Change]) -> None:
     kept = follow(PODS, pod(), changes)
     assert all(settled(was) == settled(now) for was, now in kept)
 
 
 @given(st.lists(st.sampled_from([change for kind, change in NOTHING_NEW + NEWS if kind is NODES]), max_size=12))
-def test_what_is_kept_of_nodes_is_what_was_told_last(changes: list[Change]) -> None:
+def test_what_is_kept_of_nodes_is_what_was_reported_last(changes: list[Change]) -> None:
     kept = follow(NODES, node(), changes)
     assert all(settled(was) == settled(now) for was, now in kept)
 
@@ -257,7 +257,7 @@ def follow(resource: Resource[Any], obj: Object, changes: list[Change]) -> list[
             change(obj)
         except (IndexError, KeyError):
             continue  # an earlier change took the place away
-        event = watch.tell(obj)
+        event = watch.report(obj)
         fresh = LineDecoder(resource)(json.dumps({"type": "MODIFIED", "object": obj}).encode())
         assert fresh is not None
         held = fresh.object if held is None else held

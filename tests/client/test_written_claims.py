@@ -104,7 +104,7 @@ def test_what_is_no_line_is_left_to_the_decoder(raw: bytes) -> None:
     assert world.written.read(raw) is None
 
 
-def test_a_recognised_report_ends_the_assumption_and_tells_nobody() -> None:
+def test_a_recognised_report_ends_the_assumption_and_notifies_nobody() -> None:
     devices, first = Devices(), at(1, claim("c"))
     devices.set_claim(first)
     changes: list[tuple[ResourceClaim | None, ResourceClaim | None]] = []

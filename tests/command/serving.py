@@ -24,7 +24,7 @@ class TheGood:
 
 
 class Serving:
-    """A server over TLS with a certificate it made itself; it answers whoever has the token "good"."""
+    """A server over TLS with a certificate it made itself; it answers clients that have the token "good"."""
 
     def __init__(self, handlers: Mapping[str, Handler], directory: Path) -> None:
         self._loop = asyncio.new_event_loop()

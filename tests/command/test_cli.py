@@ -223,7 +223,7 @@ SECRET = (
 )
 
 
-def test_show_hides_secrets_unless_it_is_told_otherwise(
+def test_show_hides_secrets_unless_a_flag_asks_for_them(
     write: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write("scheduler.yaml", SECRET)
@@ -333,7 +333,7 @@ def test_errors_that_cannot_be_written_leave_the_exit_code(unbuffered: str) -> N
         assert exit_code_of_an_error(full.fileno(), unbuffered=unbuffered) == 2
 
 
-def test_a_command_that_tells_of_its_work_on_a_stderr_that_nobody_reads_leaves_the_exit_code(tmp_path: Path) -> None:
+def test_a_command_that_reports_progress_on_a_stderr_that_nobody_reads_keeps_its_exit_code(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     command = [sys.executable, "-m", "kscheduler", "simulate", "--nodes", "1", "--pods", "1", "--output", str(report)]
     reading, writing = os.pipe()

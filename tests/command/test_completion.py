@@ -56,7 +56,7 @@ def test_the_command_prints_the_script(shell: str, capsys: pytest.CaptureFixture
         subprocess.run([found, "-n"], input=printed, text=True, check=True)
 
 
-def test_fish_is_told_subcommands_and_flags() -> None:
+def test_fish_completes_subcommands_and_flags() -> None:
     lines = script("fish", WORDS).splitlines()
     both = "__fish_seen_subcommand_from config; and __fish_seen_subcommand_from show"
     assert f"complete -c kscheduler -n '{both}' -l expanded" in lines

@@ -146,7 +146,7 @@ def test_the_release_must_be_the_apiservers_or_the_one_before(
 @pytest.mark.parametrize(
     ("ahead_s", "level"), [(0, Level.OK), (1, Level.OK), (-5, Level.WARN), (5, Level.WARN), (60, Level.FAIL)]
 )
-async def test_clocks_that_differ_are_told(ahead_s: int, level: Level) -> None:
+async def test_clocks_that_differ_are_reported(ahead_s: int, level: Level) -> None:
     finding = await checks.clocks(Cluster(http_date=formatdate(NOW_S + ahead_s, usegmt=True)), StandingClock())
     assert finding.level is level
 

@@ -96,7 +96,7 @@ def test_a_pod_that_nobody_knows_is_named(serving: Serving, token: str, capsys: 
     assert err.startswith("kscheduler: error: pod default/nobody is not known: no unfinished pod has this name")
 
 
-def test_who_may_not_ask_is_told_how_to_show_a_token(serving: Serving, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refusal_explains_how_to_show_a_token(serving: Serving, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = answer_of(capsys, "web", "--server", serving.url)
     assert code == 1
     assert "forbidden: that is not yours" in err
@@ -125,7 +125,7 @@ contexts: [{name: here, context: {cluster: c, user: u}}]
 """
 
 
-def test_nobody_listening_is_told_with_the_way_to_the_leader(capsys: pytest.CaptureFixture[str]) -> None:
+def test_nobody_listening_is_reported_with_the_way_to_the_leader(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, but not listening
         code, out, err = answer_of(capsys, "web", "--server", f"https://127.0.0.1:{taken.getsockname()[1]}")
@@ -159,7 +159,7 @@ def test_a_file_with_no_token_in_it_is_named(text: str, tmp_path: Path, capsys: 
     assert f"--token-file {path}: expected a token, got nothing, or a text with" in err
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused_unless_told_otherwise(
+def test_a_certificate_that_nobody_vouches_for_is_refused_unless_a_flag_allows_it(
     serving: Serving, token: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Here the scheduler is on this machine; naming an authority asks for verification all the same."""

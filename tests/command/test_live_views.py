@@ -101,13 +101,13 @@ def test_a_pod_that_a_plugin_holds_back_without_a_word_has_the_plugins_name() ->
     assert queue_text({**QUEUE, "rows": [held]}, NOW).splitlines()[2].endswith("  SchedulingGates")
 
 
-def test_who_sees_a_part_of_the_queue_is_told_so() -> None:
+def test_the_text_says_when_only_a_part_of_the_queue_is_shown() -> None:
     assert queue_text({**QUEUE, "all": False, "rows": []}, NOW).splitlines()[1:] == [
         "only pods of namespaces in which you may list pods are shown",
     ]
 
 
-def test_an_empty_queue_is_said_to_be_empty() -> None:
+def test_the_text_of_an_empty_queue_says_that_no_pod_waits() -> None:
     empty = {**QUEUE, "counts": {"active": 0}, "rows": []}
     assert queue_text(empty, NOW).splitlines() == ["0 active", "no pod waits"]
 

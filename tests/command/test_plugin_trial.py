@@ -115,7 +115,7 @@ def test_the_same_as_json(files: Files, capsys: pytest.CaptureFixture[str]) -> N
     ]
 
 
-def test_a_guest_that_traps_is_told_and_makes_the_command_fail(
+def test_a_guest_that_traps_is_reported_and_makes_the_command_fail(
     files: Files, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, _ = run(files, capsys, TRAPS)
@@ -193,7 +193,7 @@ def test_what_cannot_be_tested_is_an_error_in_one_line(
     assert err.count("\n") == 1
 
 
-def test_a_guest_that_always_fails_is_told_with_its_fault_wherever_it_is_asked(
+def test_a_guest_that_always_fails_is_reported_with_its_fault_wherever_it_is_asked(
     files: Files, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, out, _ = run(files, capsys, TRAPS, "-o", "json")

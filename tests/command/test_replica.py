@@ -239,7 +239,7 @@ def test_a_killed_leader_is_followed_when_its_lease_has_run_out_and_no_pod_is_bo
     run(scenario, Latency(bind_s=0.2, jitter=0.3))
 
 
-def test_a_leader_told_to_stop_answers_its_binds_releases_the_lease_and_ends_in_peace(signals: Signals) -> None:
+def test_a_leader_asked_to_stop_answers_its_binds_releases_the_lease_and_ends_in_peace(signals: Signals) -> None:
     async def scenario(world: World) -> None:
         world.nodes(4)
         world.pods(200)
@@ -259,7 +259,7 @@ def test_a_leader_told_to_stop_answers_its_binds_releases_the_lease_and_ends_in_
     run(scenario, Latency(bind_s=0.2, jitter=0.3))
 
 
-def test_a_leader_told_to_stop_whose_bindings_are_not_answered_leaves_its_lease_to_expire(signals: Signals) -> None:
+def test_a_leader_asked_to_stop_whose_bindings_are_not_answered_leaves_its_lease_to_expire(signals: Signals) -> None:
     async def scenario(world: World) -> None:
         world.nodes(4)
         leader = world.start("a")
@@ -280,7 +280,7 @@ def test_a_leader_told_to_stop_whose_bindings_are_not_answered_leaves_its_lease_
     run(scenario)
 
 
-def test_a_leader_told_to_stop_while_a_volume_is_made_releases_its_lease(signals: Signals) -> None:
+def test_a_leader_asked_to_stop_while_a_volume_is_made_releases_its_lease(signals: Signals) -> None:
     async def scenario(world: World) -> None:
         world.nodes(2)
         leader = world.start("a")
@@ -339,7 +339,7 @@ def test_a_second_signal_ends_a_replica_whose_endpoint_has_yet_to_close(signals:
     run(scenario)
 
 
-def test_a_replica_that_nobody_told_to_stop_is_not_ended_by_the_next_signal(signals: Signals) -> None:
+def test_a_replica_that_nobody_asked_to_stop_is_not_ended_by_the_next_signal(signals: Signals) -> None:
     async def scenario(world: World) -> None:
         endpoint = SlowToStop()
         process = world.start("a", endpoint=endpoint)
@@ -354,7 +354,7 @@ def test_a_replica_that_nobody_told_to_stop_is_not_ended_by_the_next_signal(sign
     run(scenario)
 
 
-def test_a_standby_told_to_stop_ends_at_once_and_leaves_the_lease_alone(signals: Signals) -> None:
+def test_a_standby_asked_to_stop_ends_at_once_and_leaves_the_lease_alone(signals: Signals) -> None:
     async def scenario(world: World) -> None:
         world.nodes(1)
         world.start("a")
@@ -563,7 +563,7 @@ def test_after_an_outage_a_leader_binds_within_3_s(signals: Signals) -> None:
     run(scenario)
 
 
-def test_a_replica_told_to_stop_before_it_could_list_ends_at_once(signals: Signals) -> None:
+def test_a_replica_asked_to_stop_before_it_could_list_ends_at_once(signals: Signals) -> None:
     async def scenario(world: World) -> None:
         world.cluster.stop()
         process = world.start("a", elects=False)

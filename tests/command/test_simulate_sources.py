@@ -22,11 +22,11 @@ def check(plugin: str, args: str) -> None:
 
 
 @pytest.mark.parametrize("source", ["resourceMetrics: {}", "nodeFields: {}"])
-def test_what_the_cluster_itself_tells_can_be_simulated(source: str) -> None:
+def test_sources_in_the_cluster_itself_can_be_simulated(source: str) -> None:
     check("MetricPolicy", f"sources: [{{name: s, {source}}}]")
 
 
-def test_trimaran_goes_by_the_metrics_server_unless_told_otherwise() -> None:
+def test_trimaran_uses_the_metrics_server_by_default() -> None:
     check_metric_sources(default_config())
     check("TargetLoadPacking", "targetUtilization: 50")
 

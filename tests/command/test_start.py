@@ -53,7 +53,7 @@ def stopped(number: signal.Signals, folder: Path, *arguments: str) -> tuple[int,
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_process_that_was_told_to_stop_is_ended_by_another_signal_with_another_code(number: signal.Signals) -> None:
+def test_a_process_that_was_asked_to_stop_is_ended_by_another_signal_with_another_code(number: signal.Signals) -> None:
     program = f"""
 import signal
 from kscheduler.command.stop_signals import end_at_next_signal

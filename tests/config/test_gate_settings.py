@@ -121,7 +121,7 @@ def test_all_gates_that_are_locked_are_named() -> None:
 
 
 @BOTH
-def test_other_gates_are_accepted_and_said_to_have_no_effect(release: Release) -> None:
+def test_other_gates_are_accepted_with_a_warning_that_they_have_no_effect(release: Release) -> None:
     settings = {"OpportunisticBatching": False, "APIResponseCompression": False, "MemoryQoS": release.version == "1.37"}
     changed, warnings = with_settings(release, settings)
     assert changed == release

@@ -11,7 +11,7 @@ from tests.config.documents import HEAD
 
 
 @pytest.mark.parametrize("release", RELEASES.values(), ids=RELEASES)
-def test_nothing_is_said_of_the_defaults(release: Release) -> None:
+def test_the_defaults_have_no_ineffective_fields(release: Release) -> None:
     assert ineffective_fields(default_config(release)) == []
 
 

@@ -41,7 +41,7 @@ def bound(made: World, name: str) -> Callable[[], bool]:
 
 
 @in_virtual_time
-async def test_a_bound_pod_tells_who_was_better_and_who_did_not_fit() -> None:
+async def test_a_bound_pod_is_explained_by_the_best_nodes_and_those_that_did_not_fit() -> None:
     made, explainer = world()
     async with made:
         made.add_node(make_node("small").capacity(cpu="1", memory="1Gi"))
@@ -77,7 +77,7 @@ async def test_a_bound_pod_tells_who_was_better_and_who_did_not_fit() -> None:
 
 
 @in_virtual_time
-async def test_a_pod_that_fits_nowhere_tells_why_and_what_would_wake_it() -> None:
+async def test_a_pod_that_fits_nowhere_is_explained_by_the_reasons_and_what_would_wake_it() -> None:
     made, explainer = world()
     async with made:
         for index in range(3):
@@ -119,7 +119,7 @@ async def test_a_pod_that_fits_nowhere_tells_why_and_what_would_wake_it() -> Non
         (RELEASE_1_37, {"AssignedPod Delete", "AssignedPod UpdatePodScaleDown", "TargetPod UpdatePodScaleDown"}),
     ],
 )
-def test_what_would_wake_a_pod_is_told_in_the_words_of_the_release(release: Release, events: set[str]) -> None:
+def test_what_would_wake_a_pod_is_named_in_the_words_of_the_release(release: Release, events: set[str]) -> None:
     @in_virtual_time
     async def scenario() -> None:
         made, explainer = world(config=default_config(release))
@@ -149,7 +149,7 @@ async def test_a_gated_pod_names_its_gate() -> None:
 
 
 @in_virtual_time
-async def test_unknown_foreign_and_deleted_pods_are_told_apart() -> None:
+async def test_unknown_foreign_and_deleted_pods_are_distinguished() -> None:
     made, explainer = world()
     async with made:
         made.add_node(make_node("n").capacity(cpu="1"))
@@ -176,7 +176,7 @@ async def test_unknown_foreign_and_deleted_pods_are_told_apart() -> None:
 
 
 @in_virtual_time
-async def test_a_decision_that_was_forgotten_is_said_to_be() -> None:
+async def test_a_decision_that_was_forgotten_is_reported_as_forgotten() -> None:
     made, explainer = world(max_records=1)
     async with made:
         made.add_node(make_node("n").capacity(cpu="4", pods=10))
@@ -220,7 +220,7 @@ class Reluctant:
 
 
 @in_virtual_time
-async def test_a_pod_sent_back_after_its_decision_tells_the_node_and_who_it_was() -> None:
+async def test_a_pod_sent_back_after_its_decision_is_explained_by_the_node_and_the_plugin() -> None:
     plugin = Reluctant()
     made, explainer = world(plugins={"reserve": [plugin]})
     async with made:
@@ -259,7 +259,7 @@ class Patient:
 
 
 @in_virtual_time
-async def test_a_pod_that_waits_for_a_permit_tells_whose() -> None:
+async def test_a_pod_that_waits_for_a_permit_is_explained_by_the_plugin() -> None:
     made, explainer = world(plugins={"permit": [Patient()]})
     async with made:
         made.add_node(make_node("n").capacity(cpu="4"))
@@ -319,7 +319,7 @@ class Even:
 
 
 @in_virtual_time
-async def test_scores_of_a_plugin_that_is_asked_node_by_node_are_told_raw_and_normalised() -> None:
+async def test_scores_of_a_plugin_that_is_asked_node_by_node_are_shown_raw_and_normalised() -> None:
     made, explainer = world(plugins={"score": [Even()]})
     async with made:
         for name in ("a", "b"):

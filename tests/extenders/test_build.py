@@ -32,7 +32,7 @@ def of(resource: str, *, ignored: bool = False, **fields: Any) -> dict[str, Any]
     return {"urlPrefix": "http://host", "filterVerb": "f", "managedResources": managed, **fields}
 
 
-def test_ignored_resources_take_the_place_of_those_that_the_fit_was_told_of() -> None:
+def test_ignored_resources_take_the_place_of_those_in_the_arguments_of_the_fit() -> None:
     args = {"name": "NodeResourcesFit", "args": {"ignoredResources": ["example.com/other"]}}
     profiles = [{"schedulerName": "one", "pluginConfig": [args]}, {"schedulerName": "two"}]
     found = without_ignored_resources(config(of("example.com/a", ignored=True), of("example.com/b"), profiles=profiles))

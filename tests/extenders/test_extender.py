@@ -80,7 +80,7 @@ async def test_a_score_that_totals_cannot_hold_is_a_fault() -> None:
         await extender(desk).prioritize(POD, ["a"], None)
 
 
-async def test_victims_must_be_where_they_are_said_to_be() -> None:
+async def test_victims_must_be_on_the_node_that_the_answer_names() -> None:
     one = extender(Desk({"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "v"}]}}}))
     assert await one.preempt(POD, {}, None, lambda node: {"v"}) == {"a": Victims(["v"], 0)}
     with pytest.raises(PluginError, match=r'claims to preempt on node "a", which is not known'):

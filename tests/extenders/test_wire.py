@@ -45,12 +45,12 @@ def test_nodes_are_named_or_shown_whole() -> None:
     assert whole == {"Pod": pod, "Nodes": {"metadata": {}, "items": items}, "NodeNames": None}
 
 
-def test_a_binding_is_told_by_its_names() -> None:
+def test_a_binding_is_sent_by_its_names() -> None:
     question = json.loads(binding_question("d", "p", "u", "n1"))
     assert question == {"PodName": "p", "PodNamespace": "d", "PodUID": "u", "Node": "n1"}
 
 
-def test_victims_are_told_by_uid_or_shown_whole() -> None:
+def test_victims_are_sent_by_uid_or_whole() -> None:
     victims = {"n1": Victims(["u", "gone"], 1)}
     meta = json.loads(preemption_question(POD, victims, None))
     assert meta["NodeNameToVictims"] is None

@@ -181,7 +181,7 @@ def test_faults_have_what_event_loops_look_at() -> None:
     assert refused.value.reason == "HTTP_REQUEST"
 
 
-def test_clients_are_told_which_authorities_count() -> None:
+def test_the_handshake_names_the_authorities_that_count() -> None:
     context = context_of()
     context.name_authorities([OURS.certificate, Authority("theirs").certificate])
     assert context._context is not None

@@ -69,7 +69,7 @@ def test_an_excluded_check_is_not_run(health: Health) -> None:
     assert "[+]informer-sync excluded: ok" in answer.text
 
 
-def test_excluding_a_check_that_is_not_there_is_told() -> None:
+def test_excluding_a_check_that_is_not_there_is_reported() -> None:
     text = Health().ask("livez", verbose=True, exclude=["absent"]).text
     assert (
         text == '[+]ping ok\nwarn: some health checks cannot be excluded: no matches for "absent"\nlivez check passed\n'

@@ -1,4 +1,4 @@
-"""A loopback HTTP server that does what a test tells it with each connection: answer, drip, hang, lie."""
+"""A loopback HTTP server that does what a test asks of it with each connection: answer, drip, hang, lie."""
 
 from __future__ import annotations
 

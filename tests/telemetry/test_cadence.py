@@ -44,7 +44,7 @@ def test_a_fixed_age_does_not_adapt() -> None:
     assert seen(60.0).max_age_s(Freshness(max_age=Duration.of_seconds(20))) == 20.0
 
 
-def test_a_source_that_stamps_each_answer_anew_is_judged_by_how_often_its_values_change() -> None:
+def test_a_source_that_gives_each_answer_a_new_time_is_judged_by_how_often_its_values_change() -> None:
     assert seen(15.0, 15.0, 15.0, values=(60.0, 60.0)).max_age_s(ADAPTIVE) == 180.0
 
 

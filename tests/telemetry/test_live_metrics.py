@@ -233,8 +233,8 @@ async def test_what_is_seen_of_sources_is_in_the_metrics_and_the_dump() -> None:
 
 
 @in_virtual_time
-@pytest.mark.parametrize(("make_source", "fault"), [(hanging, "no answer within 5 s"), (failing, "told to")])
-async def test_a_source_that_fails_for_ever_never_makes_the_pod_unhealthy_and_the_dump_tells_of_it(
+@pytest.mark.parametrize(("make_source", "fault"), [(hanging, "no answer within 5 s"), (failing, "asked to")])
+async def test_a_source_that_fails_for_ever_never_makes_the_pod_unhealthy_and_is_in_the_dump(
     make_source: MakeSource, fault: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = Bench(make_source=make_source)

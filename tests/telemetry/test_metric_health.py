@@ -60,7 +60,7 @@ def test_each_reason_is_counted_always_and_logged_when_it_begins_and_ends(caplog
     ]
 
 
-def test_a_metric_that_is_forgotten_begins_anew(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_metric_that_is_forgotten_begins_again(caplog: pytest.LogCaptureFixture) -> None:
     health = MetricHealth(Counted())
     for _ in range(2):
         health.was_useless("load", "nobody home", 0.0)

@@ -12,13 +12,13 @@ class Desk:
         self.rows = NodeRows(self.table, self.reported.append)
 
     def changed(self) -> list[list[int]]:
-        """What it tells of since the last time."""
+        """What it has reported since the last time."""
         self.rows.follow()
         reported, self.reported[:] = list(self.reported), []
         return reported
 
 
-def test_new_rows_are_told_of_at_once() -> None:
+def test_new_rows_are_reported_all_at_once() -> None:
     desk = Desk()
     for name in "abc":
         desk.table.set_node(make_node(name).obj())
@@ -27,7 +27,7 @@ def test_new_rows_are_told_of_at_once() -> None:
     assert desk.changed() == []
 
 
-def test_a_row_is_told_of_when_its_node_goes_and_when_another_comes() -> None:
+def test_a_row_is_reported_when_its_node_goes_and_when_another_comes() -> None:
     desk = Desk()
     for name in "ab":
         desk.table.set_node(make_node(name).obj())

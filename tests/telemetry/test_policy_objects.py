@@ -224,7 +224,7 @@ def test_a_write_that_fails_is_tried_again() -> None:
     simulate(scenario)
 
 
-def test_what_a_taspolicy_asks_for_in_vain_is_told_by_an_event() -> None:
+def test_what_a_taspolicy_asks_for_in_vain_is_reported_by_an_event() -> None:
     async def scenario(world: World) -> None:
         spec = yaml.safe_load(HOT.replace("NAME", "temperature"))
         spec["strategies"]["labeling"] = {"rules": []}

@@ -111,7 +111,7 @@ def test_values_are_clamped_and_then_smoothed() -> None:
     assert desk.read(15.0, a=2.0) == [0.75 * 10.0 + 0.25 * 2.0, None]
 
 
-def test_how_a_value_came_about_is_told_to_people() -> None:
+def test_how_a_value_came_about_is_returned_step_by_step() -> None:
     desk = Desk(clamp=Clamp(max=10), smoothing=0.75)
     assert desk.book.steps(0, 0.0) is None
     desk.read(0.0, a=6.0)
@@ -121,7 +121,7 @@ def test_how_a_value_came_about_is_told_to_people() -> None:
     assert desk.book.steps(99, 20.0) is None
 
 
-def test_a_node_that_returns_under_its_name_begins_anew() -> None:
+def test_a_node_that_returns_under_its_name_begins_again() -> None:
     desk = Desk(smoothing=0.5)
     desk.read(0.0, a=(1.0, 0.0), b=2.0)
     desk.table.remove_node("a")
@@ -143,7 +143,7 @@ def fresh_for(desk: Desk) -> float:
     return desk.book.cadence.max_age_s(Freshness())
 
 
-def test_a_source_that_stamps_each_answer_anew_is_judged_by_its_values() -> None:
+def test_a_source_that_gives_each_answer_a_new_time_is_judged_by_its_values() -> None:
     """As Prometheus does it: asked each 15 s, it scrapes each minute."""
     desk = Desk()
     for number in range(20):

@@ -82,7 +82,7 @@ def names_of_others(builder: ReadingBuilder) -> None:
         (names_of_others, "expected the names of nodes, got '10.0.0.7' for one"),
     ],
 )
-def test_a_reading_that_tells_of_no_node_says_what_it_has_instead(
+def test_a_reading_without_a_value_for_any_node_says_what_it_has_instead(
     add: Callable[[ReadingBuilder], None], expected: str
 ) -> None:
     builder = ReadingBuilder()

@@ -65,7 +65,7 @@ def test_all_of_turns_a_node_away_only_if_every_rule_holds() -> None:
     assert policy.metrics() == ["a", "b"]
 
 
-def test_what_is_not_carried_out_is_said() -> None:
+def test_what_is_not_carried_out_is_noted() -> None:
     assert translate(yaml.safe_load(WHOLE)).notes == (
         "strategy deschedule is not carried out by this scheduler",
         "strategy labeling is not carried out by this scheduler",

@@ -212,7 +212,7 @@ def test_a_pod_we_bound_is_confirmed_by_the_watch(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("again", ["add", "update"])
-def test_what_the_watch_tells_late_of_a_pod_we_have_bound_does_not_queue_it_again(bench: Bench, again: str) -> None:
+def test_what_the_watch_reports_late_of_a_pod_we_have_bound_does_not_queue_it_again(bench: Bench, again: str) -> None:
     bench.pods.on_add(pending("1").obj())
     bench.cache.assume(bench.pop().pod_info, N)
     bench.queue.done(P)  # the binding is written
@@ -248,7 +248,7 @@ def test_a_pod_deleted_while_its_binding_is_written_is_gone_everywhere(bench: Be
     bench.check()
 
 
-def test_a_pod_that_grew_on_its_node_is_counted_anew(bench: Bench) -> None:
+def test_a_pod_that_grew_on_its_node_is_counted_again(bench: Bench) -> None:
     bench.nodes.on_add(make_node(N).capacity(cpu="8").obj())
     small, large = make_pod("p").node(N).req(cpu="1").obj(), make_pod("p").node(N).req(cpu="3").obj()
     bench.pods.on_add(small)

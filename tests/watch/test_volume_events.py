@@ -134,7 +134,7 @@ KINDS: dict[type, tuple[Any, Callable[[Volumes], object]]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_every_kind_is_kept_told_of_and_dropped(bench: Bench, kind: type) -> None:
+def test_every_kind_is_kept_reported_and_dropped(bench: Bench, kind: type) -> None:
     item, find = KINDS[kind]
     changed = replace(item, metadata=replace(item.metadata, resource_version="2", labels={"a": "b"}))
     bench.add(item)
