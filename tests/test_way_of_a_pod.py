@@ -177,7 +177,7 @@ async def trace(*, compiled_lane: bool) -> Way:
 
 
 @pytest.mark.parametrize("lane", ["compiled", "general"])
-def test_a_pod_crosses_the_files_that_architecture_md_tells(lane: str) -> None:
+def test_a_pod_crosses_the_files_that_architecture_md_names(lane: str) -> None:
     way = asyncio.run(trace(compiled_lane=lane == "compiled"))
     text = ARCHITECTURE.read_text(encoding="utf-8")
     reported = re.search(r"^\| files crossed \| (\d+) \| (\d+) \|$", text, re.MULTILINE)

@@ -90,7 +90,7 @@ def test_two_names_in_one_term_leave_no_node() -> None:
     assert compile_node_selector_term(term(fields=fields), "t").node_names == frozenset()
 
 
-def test_a_term_tells_which_labels_it_reads() -> None:
+def test_a_term_lists_the_labels_that_it_reads() -> None:
     compiled = compile_node_selector_term(term(requirement("zone", "In", "a"), requirement("x", "Exists")), "t")
     assert (compiled.label_keys, compiled.reads_node_name, compiled.node_names) == (
         frozenset({"zone", "x"}),
@@ -253,7 +253,7 @@ def test_labels_of_a_selector_have_to_be_labels() -> None:
         compile_label_selector(LabelSelector({"a": "?"}), "s")
 
 
-def test_a_label_selector_tells_which_labels_it_reads() -> None:
+def test_a_label_selector_lists_the_labels_that_it_reads() -> None:
     selector = LabelSelector({"a": "b"}, [requirement("c", "Exists")])
     assert compile_label_selector(selector, "s").label_keys == {"a", "c"}
 

@@ -51,7 +51,7 @@ def test_the_same_list_is_read_as_yaml(load: Load) -> None:
     assert load(msgspec.yaml.encode(document)) == load(msgspec.json.encode(document))
 
 
-def test_kinds_of_one_struct_are_told_apart(load: Load) -> None:
+def test_kinds_of_one_struct_are_distinguished(load: Load) -> None:
     items = [
         {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "a"}} for kind in ("ReplicaSet", "StatefulSet")
     ]

@@ -122,7 +122,7 @@ def test_a_pod_without_pod_affinity_has_no_terms() -> None:
     assert compile_pod_affinity(pod_with()).held() == ()
 
 
-def test_a_malformed_term_takes_its_list_along_and_is_told_with_its_path() -> None:
+def test_a_malformed_term_takes_its_list_along_and_is_reported_with_its_path() -> None:
     affinity = PodAffinity([term(), term(BROKEN)], [WeightedPodAffinityTerm(3, term())])
     terms = compile_pod_affinity(pod_with(affinity))
     assert terms.required_affinity == ()
@@ -134,7 +134,7 @@ def test_a_malformed_term_takes_its_list_along_and_is_told_with_its_path() -> No
     )
 
 
-def test_a_malformed_namespace_selector_of_a_preferred_term_is_told_with_its_path() -> None:
+def test_a_malformed_namespace_selector_of_a_preferred_term_is_reported_with_its_path() -> None:
     bad = PodAffinity(None, [WeightedPodAffinityTerm(3, term(namespace_selector=BROKEN))])
     terms = compile_pod_affinity(pod_with(anti=bad))
     assert terms.preferred == ()

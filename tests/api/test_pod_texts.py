@@ -175,7 +175,7 @@ def test_a_line_with_anything_unusual_is_left_to_the_decoder(texts: PodTexts, li
     assert texts.read(line) is None
 
 
-def test_lines_that_are_never_alike_are_soon_passed_over(texts: PodTexts) -> None:
+def test_lines_that_never_have_equal_texts_are_soon_passed_over(texts: PodTexts) -> None:
     lines = [line_of(a_pod("p", hostname=f"db-{number}")) for number in range(MOST_LUCK + 2)]
     read = [texts.read(line) is not None for line in lines]
     assert read[:MOST_LUCK] == [True] * MOST_LUCK

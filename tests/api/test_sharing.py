@@ -286,7 +286,7 @@ def test_text_that_is_met_again_is_the_same_object_and_other_text_is_forgotten()
     assert len(strings) <= 200
 
 
-def test_values_that_are_written_differently_are_told_apart() -> None:
+def test_values_that_are_written_differently_are_distinguished() -> None:
     shared: Shared[Any] = Shared()
     values = [{"cpu": 1}, {"cpu": "1"}, {"cpu": 1.0}, {}, None, [], {"a": None}]
     assert all(shared.get(value) is value for value in values)

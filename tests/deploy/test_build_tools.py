@@ -1,4 +1,4 @@
-"""A machine is told what it lacks before anything is set up."""
+"""What a machine lacks is printed before anything is set up."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def complete(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("complete")
-def test_nothing_is_said_where_everything_is_here(capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_printed_where_everything_is_here(capsys: pytest.CaptureFixture[str]) -> None:
     assert build_tools.main() == 0
     assert capsys.readouterr() == ("", "")
 

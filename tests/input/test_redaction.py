@@ -63,7 +63,7 @@ def test_what_is_shown_of_a_url(given: str) -> None:
         ("", "''"),
     ],
 )
-def test_what_is_said_of_a_text_that_is_no_url(given: str, quoted: str) -> None:
+def test_a_text_that_is_no_url_is_quoted_without_what_may_be_secret(given: str, quoted: str) -> None:
     assert SecretURL(given).quoted == quoted
 
 

@@ -62,7 +62,7 @@ def test_a_text_that_grows_by_aliases_is_refused_and_a_modest_one_is_read(is_lar
     assert found["a2"][8][8] == ["x"] * 9
 
 
-def test_an_anchor_that_is_given_anew_inside_its_own_value_names_the_newer_one(is_large: bool) -> None:
+def test_an_anchor_that_is_given_again_inside_its_own_value_names_the_newer_one(is_large: bool) -> None:
     assert values("a: &x {b: &x 1, c: *x}\nd: *x", is_large) == [{"a": {"b": 1, "c": 1}, "d": 1}]
 
 

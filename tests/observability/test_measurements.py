@@ -82,7 +82,7 @@ def test_preemptions_are_counted_by_what_preempts() -> None:
     assert metrics.preemption_pdb_violations_total.labels("podgroup").value == 3
 
 
-def test_single_happenings_are_counted() -> None:
+def test_single_events_are_counted() -> None:
     metrics = Metrics()
     measurements = Measurements(metrics)
     measurements.incoming["active", "PodAdd"].value += 1

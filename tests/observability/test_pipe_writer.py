@@ -107,7 +107,7 @@ def test_a_reader_that_is_gone_is_an_error_that_the_caller_sees() -> None:
         PipeWriter(writing, 0.0, ManualClock().now, dropped).write(LINE)
 
 
-def test_pipes_and_sockets_are_told_from_files(pipe: Pipe, tmp_path: Path) -> None:
+def test_pipes_and_sockets_are_distinguished_from_files(pipe: Pipe, tmp_path: Path) -> None:
     one, other = socket.socketpair()
     with one, other, open(os.devnull, "wb") as nowhere, (tmp_path / "log").open("wb") as file:
         assert [is_pipe(each) for each in (pipe.writing, one.fileno(), nowhere.fileno(), file.fileno())] == [

@@ -1,4 +1,4 @@
-"""What the bare client does when its watches tell of nodes and pods."""
+"""What the bare client does when its watches report nodes and pods."""
 
 from __future__ import annotations
 

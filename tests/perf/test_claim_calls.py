@@ -8,7 +8,7 @@ from perf import claim_calls
 from perf.claim_calls import Load
 
 # Measured are some 400 for a claim from a template, 380 for one that pods share, 390 for an extended resource or
-# selectors, 510 for alternatives, 440 for partitions, 470 for two devices alike, 570 for shares of two devices and 480
+# selectors, 510 for alternatives, 440 for partitions, 470 for two equal devices, 570 for shares of two devices and 480
 # for all ten devices of a node, by how a burst is cut into batches. In racks 500 and 690, with what is found out once
 # about the devices of each; and 1,740 if a rack of ten nodes changes for each tenth pod, on 200 nodes as on 20.
 MOST = {

@@ -48,7 +48,9 @@ def test_growth_in_every_measurement_is_growth(monkeypatch: pytest.MonkeyPatch) 
     assert grew(least_calls("plain", {"a.py f": 10.0}), {"a.py f": 10.0})
 
 
-def test_a_load_without_a_baseline_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_load_without_a_baseline_is_reported(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(counts, "calls_a_pod", lambda load: {"a.py f": 2.0})
     monkeypatch.setattr(counts, "BASELINE", BASELINE.with_name("none.json"))
     assert counts.main(["--loads", "plain"]) == 0

@@ -43,7 +43,7 @@ def test_all_rows_of_the_scene_stay_feasible(fast: object) -> None:
     assert scene.fast.filter_fit(scene.columns, scene.verdicts, scene.request, CODE) == 64
 
 
-def test_result_tells_speed_share_of_a_copy_and_ratio_to_the_twin() -> None:
+def test_result_shows_speed_share_of_a_copy_and_ratio_to_the_twin() -> None:
     kernel = Kernel("k", 40, lambda scene: noop)
     assert str(Result(kernel, 5_000, 4.0, 20.0, 800.0)).split() == [
         "5,000", "k", "4.00", "40", "10.0", "0.50", "800", "200x",

@@ -36,7 +36,7 @@ def test_cpu_time_is_shared_out_by_samples(tmp_path: Path) -> None:
     assert ["all", "100.00", "100.0%"] in lines
 
 
-def test_lag_is_told_by_its_middle_its_end_and_the_longest() -> None:
+def test_lag_is_reported_by_its_median_its_99th_percentile_and_the_longest() -> None:
     lag = lag_of([float(each) for each in range(100, 0, -1)])
     assert (lag.turns, lag.p50_ms, lag.p99_ms, lag.max_ms) == (100, 51.0, 100.0, 100.0)
 

@@ -38,6 +38,6 @@ def test_the_table_takes_ratios_within_a_round() -> None:
         ({"event loop": 21.0}, ["event loop, worst"]),
     ],
 )
-def test_a_goal_that_is_not_met_is_said(changed: dict[str, float], missed: list[str]) -> None:
+def test_a_goal_that_is_not_met_is_reported(changed: dict[str, float], missed: list[str]) -> None:
     lines = verdicts("wasmtime", [FIGURES, FIGURES | changed, FIGURES | changed])
     assert [line.split(": ")[1] for line in lines if "NOT met" in line] == missed

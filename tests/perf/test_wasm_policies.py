@@ -1,4 +1,4 @@
-"""The comparison of ways to write a policy: all forms decide alike, and its sums are right."""
+"""The comparison of ways to write a policy: all forms make the same decisions, and its sums are right."""
 
 from __future__ import annotations
 

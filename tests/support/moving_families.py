@@ -89,7 +89,7 @@ def declared() -> set[str]:
 
 
 def values(exposition: str) -> dict[str, float]:
-    """Family -> the sum of all its samples, for telling whether anything in it has changed."""
+    """Family -> the sum of all its samples, to see whether anything in it has changed."""
     found: dict[str, float] = {}
     for family in text_string_to_metric_families(exposition):
         for sample in family.samples:

@@ -76,6 +76,6 @@ def test_lists_of_values_give_every_combination_with_its_name() -> None:
     assert list(choices(patches))[1] == {"x.weight": 1, "y.type": "B", "z": True}
 
 
-def test_paths_that_end_alike_are_named_in_full() -> None:
+def test_paths_with_the_same_end_are_named_in_full() -> None:
     patches = {"x.weight": [1, 2], "y.weight": [3, 4]}
     assert choice_name("fit", patches, next(choices(patches))) == "fit[x.weight=1,y.weight=3]"

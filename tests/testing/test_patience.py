@@ -94,7 +94,7 @@ def test_a_thread_that_waits_is_notified() -> None:
     notified(changed, lambda: found, Patience("it is found"))
 
 
-async def test_coroutines_wait_alike() -> None:
+async def test_coroutines_wait_for_a_result_or_a_condition() -> None:
     answer = asyncio.get_running_loop().create_future()
     asyncio.get_running_loop().call_soon(answer.set_result, 7)
     assert await ended(answer, "the answer comes") == 7

@@ -143,18 +143,18 @@ class Chooser:
         pass
 
     def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
-        wish = (pod.pod.metadata.labels or {}).get("wish")
-        if wish is None:
+        answer = (pod.pod.metadata.labels or {}).get("answer")
+        if answer is None:
             return None, SKIP
-        return (None, FULL) if wish == "no" else (PreFilterResult(frozenset({wish})), None)
+        return (None, FULL) if answer == "no" else (PreFilterResult(frozenset({answer})), None)
 
 
 def test_what_pre_filter_says_counts_for_all_nodes() -> None:
     harness = PluginHarness(Chooser, nodes=NODES)
     assert harness.filter(make_pod("p")) == {"a": None, "b": None}
-    assert harness.filter(make_pod("p").label(wish="no")) == {"a": FULL, "b": FULL}
+    assert harness.filter(make_pod("p").label(answer="no")) == {"a": FULL, "b": FULL}
     outside = unresolvable("node(s) didn't satisfy plugin(s) [Chooser]")
-    assert harness.filter(make_pod("p").label(wish="a")) == {"a": None, "b": outside}
+    assert harness.filter(make_pod("p").label(answer="a")) == {"a": None, "b": outside}
 
 
 def test_a_skipped_score_is_empty() -> None:

@@ -1,4 +1,4 @@
-"""The stub apiserver tells a scheduler that makes no mistakes from one that does."""
+"""The stub apiserver distinguishes a scheduler that makes no mistakes from one that does."""
 
 from __future__ import annotations
 

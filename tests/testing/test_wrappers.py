@@ -140,7 +140,7 @@ def test_the_rest_of_a_pod() -> None:
     assert [condition.reason for condition in status.conditions or ()] == ["Unschedulable"]
 
 
-def test_a_node_carries_its_hostname_and_its_allocatable_is_its_capacity_unless_told() -> None:
+def test_a_node_carries_its_hostname_and_its_allocatable_is_its_capacity_unless_given() -> None:
     node = make_node("n").capacity(cpu="4", **{"example.com/gpu": 2}).allocatable(cpu="3").obj()
     assert node.metadata.labels == {"kubernetes.io/hostname": "n"}
     assert node.status.capacity == {"cpu": "4", "example.com/gpu": 2, "pods": 110}

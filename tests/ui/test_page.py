@@ -272,7 +272,7 @@ def test_the_timeline_jumps_to_a_decision(page: Page, addresses: dict[str, str])
     assert " ".join(reason.split()).startswith("4 Insufficient cpu NodeResourcesFit 100 % such as ")
 
 
-def test_a_pod_whose_decisions_are_not_kept_is_said_to_have_none(page: Page, addresses: dict[str, str]) -> None:
+def test_the_page_says_that_no_decisions_about_a_pod_were_kept(page: Page, addresses: dict[str, str]) -> None:
     opened(page, addresses["decided"], "#/decision?pod=default/gone")
     assert page.get_by_role("status").last.inner_text().startswith("No decision about default/gone was kept")
     opened(page, addresses["busy"], "#/decision?pod=default/p0")

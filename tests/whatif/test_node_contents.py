@@ -136,7 +136,7 @@ def test_of_each_daemon_set_the_first_pod_is_copied() -> None:
     assert list(NodeContents(scenario).pods(GENERATED)) == []
 
 
-def test_what_added_nodes_lack_is_said() -> None:
+def test_what_added_nodes_lack_is_noted() -> None:
     claiming = daemon("driver", "driver", node_name="n0", resource_claims=[PodResourceClaim("d", "one")])
     contents = NodeContents(Scenario(arrivals=[Arrival(0.0, claiming)]))
     assert list(contents.pods(COPY)) == []

@@ -23,7 +23,7 @@ def test_a_version_that_debian_lacks_is_an_error(tmp_path: Path, capsys: pytest.
     assert "CPython 3.12 for aarch64: Debian has no such package" in capsys.readouterr().err
 
 
-def test_what_is_missing_is_told_by_version_and_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_missing_is_listed_by_version_and_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pythons, "find_interpreter", lambda version: None if version == "3.14" else object())
     monkeypatch.setattr(pythons, "find_emulated", lambda version, machine: None if version == "3.11" else Path(machine))
     monkeypatch.setattr("platform.machine", lambda: "x86_64")

@@ -29,15 +29,15 @@ def elsewhere() -> str:
     raise NotHere("this machine is x86_64")
 
 
-def said(*steps: Step) -> tuple[int, list[str]]:
-    """The exit code, and what was said, without the seconds."""
+def reported(*steps: Step) -> tuple[int, list[str]]:
+    """The exit code, and the lines that were reported, without the seconds."""
     lines: list[str] = []
     code = release.run(steps, lines.append)
     return code, [re.sub(r" \(\d+ s\)", "", line) for line in lines]
 
 
 def test_each_step_says_what_it_found() -> None:
-    code, lines = said(Step("one", fine), Step("two", fine, needed=True))
+    code, lines = reported(Step("one", fine), Step("two", fine, needed=True))
     assert code == 0
     assert lines == [
         "ok          one: found",
@@ -47,7 +47,7 @@ def test_each_step_says_what_it_found() -> None:
 
 
 def test_a_check_that_fails_does_not_keep_others_from_being_made() -> None:
-    code, lines = said(Step("one", broken), Step("two", elsewhere), Step("three", fine))
+    code, lines = reported(Step("one", broken), Step("two", elsewhere), Step("three", fine))
     assert code == 1
     assert lines == [
         "FAILED      one: no compiler",
@@ -58,7 +58,7 @@ def test_a_check_that_fails_does_not_keep_others_from_being_made() -> None:
 
 
 def test_what_others_need_ends_the_release() -> None:
-    code, lines = said(Step("one", broken, needed=True), Step("two", fine))
+    code, lines = reported(Step("one", broken, needed=True), Step("two", fine))
     assert code == 1
     assert lines == ["FAILED      one: no compiler", "The release ends here: what follows needs this."]
 
@@ -102,16 +102,16 @@ def test_a_release_has_a_wheel_for_each_python_and_machine_and_five_other_files(
 
 
 @pytest.mark.parametrize(
-    ("emulator", "folder", "said"),
+    ("emulator", "folder", "message"),
     [(None, None, "qemu-aarch64-static is not installed"), ("qemu", None, "no CPython 3.14 of aarch64 is below /opt")],
 )
 def test_a_wheel_for_another_machine_needs_an_emulator_and_its_python(
-    emulator: str | None, folder: Path | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    emulator: str | None, folder: Path | None, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     monkeypatch.setattr(container, "emulator", lambda _: emulator)
     monkeypatch.setattr(release, "find_emulated", lambda *_: folder)
-    with pytest.raises(NotHere, match=said):
+    with pytest.raises(NotHere, match=message):
         release.check_wheel("1.2.0", tmp_path / release.wheel_name("1.2.0", "3.14", "aarch64"), "3.14")
 
 

@@ -73,7 +73,7 @@ def test_a_python_for_another_machine_is_found_by_its_folder(tmp_path: Path) -> 
     assert find_emulated("3.14", "aarch64", tmp_path) == tmp_path / "python3.14-aarch64"
 
 
-def test_pip_is_told_every_kind_of_wheel_that_the_oldest_c_library_runs() -> None:
+def test_pips_options_name_every_kind_of_wheel_that_the_oldest_c_library_runs() -> None:
     options = pip_options("3.14", "aarch64")
     assert options[:3] == ["--only-binary=:all:", "--python-version=3.14", "--implementation=cp"]
     assert options[3:5] == ["--platform=manylinux_2_28_aarch64", "--platform=manylinux_2_27_aarch64"]
