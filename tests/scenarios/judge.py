@@ -44,6 +44,7 @@ class Judge:
         self._seen_pods: Mapping[str, Pod] = {}
         self._on: defaultdict[str, dict[str, Pod]] = defaultdict(dict)  # node name -> pod uid -> pod that takes room
         self._decided: dict[str, Decided] = {}  # pod uid -> a decision not carried out yet, or taken back
+        self._resized: set[str] = set()  # uids of pods that were while their binding was under way
         self._disturbances: Counter[str] = Counter()  # node name -> changes by others than the scheduler
         self._is_others_turn = False
         cluster.store(PODS).subscribe(self._pod_changed)
@@ -92,14 +93,16 @@ class Judge:
         node, seen = self._cluster.nodes.get(node_name), self._seen_nodes.get(node_name)
         if node is None or seen is None or node.metadata.resource_version != seen.metadata.resource_version:
             return False
-        return all(self.binds[uid] or self._sees(pod) for uid, pod in self._on[node_name].items())
+        return all(self._knows(pod) for pod in self._on[node_name].values())
 
-    def _sees(self, pod: Pod) -> bool:
-        seen = self._seen_pods.get(pod.key)
-        return seen is not None and (seen.metadata.uid, seen.spec.node_name) == (
-            pod.metadata.uid,
-            pod.spec.node_name,
-        )
+    def _knows(self, pod: Pod) -> bool:
+        """Has the scheduler bound the pod itself, or seen that it is bound?"""
+        uid, seen = pod.metadata.uid, self._seen_pods.get(pod.key)
+        if self.binds[uid] and uid not in self._resized:
+            return True
+        if seen is None or (seen.metadata.uid, seen.spec.node_name) != (uid, pod.spec.node_name):
+            return False
+        return uid not in self._resized or seen.spec.containers == pod.spec.containers
 
     def _expected_on(self, node_name: str) -> list[Pod]:
         """Pods on the node, and those decided for it that still exist."""
@@ -148,10 +151,11 @@ class Judge:
             self._blame(pod.key, ["was bound twice"])
         if decided.was_informed and decided.disturbances == self._disturbances[node_name]:
             node = self._cluster.nodes[node_name]
-            self._blame(
-                f"{pod.key} was bound to {node_name}",
-                obstacles(pod, node, [other for other in self.pods_on(node_name) if other.metadata.uid != uid]),
-            )
+            others = [other for other in self.pods_on(node_name) if other.metadata.uid != uid]
+            self._blame(f"{pod.key} was bound to {node_name}", obstacles(decided.pod, node, others))
+        if pod.spec.containers != decided.pod.spec.containers:  # somebody resized it after it was decided
+            self._resized.add(uid)
+            self._disturbances[node_name] += 1
 
     def _blame(self, who: str, found: list[str]) -> None:
         now = self._cluster.clock.now()

@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
 from kscheduler.api.objects import (
@@ -433,10 +433,24 @@ RANDOM = settings(
 )
 
 
+# A pod is resized in the moment in which its binding is under way, and does not fit its node any more.
+RESIZED_WHILE_BOUND = Plan(
+    templates=[Template("web", "0")],
+    replicas=2,
+    nodes=[NodeShape("2", "a")],
+    steps=[*[Step(0.0, "create", 0, 0, "1")] * 3, Step(0.0, "resize pod", 0, 0, "3")],
+    further="",
+    newer=False,
+    latency=Latency(list_s=0.0, watch_s=0.0, bind_s=0.0, write_s=0.01, jitter=0.0),
+    seed=0,
+)
+
+
 @pytest.mark.slow
 @RANDOM
 @given(plans)
-def test_whatever_happens_nobody_can_tell_that_one_search_served_many_pods(plan: Plan) -> None:
+@example(RESIZED_WHILE_BOUND)
+def test_whatever_happens_nobody_can_see_that_one_search_served_many_pods(plan: Plan) -> None:
     known = run_virtual(_play(plan))
     searched = run_virtual(_play(plan, knows=False))
     one_by_one = run_virtual(_play(plan, compiled=False))
