@@ -223,6 +223,7 @@ class RecordedScheduler(Scheduler):
         self._report_failure()
 
     async def _flush_forever(self) -> None:
+        self.writer.flush()  # its beginning, by which it is known for a record
         while True:
             await asyncio.sleep(FLUSH_S)
             self.writer.flush()
