@@ -31,6 +31,9 @@ MAX_TEXT: Final = 8_000  # bytes of a pod's texts together
 # Raw scores up to 2^53: a hundred times that still fits, and a double holds it exactly.
 MAX_RAW: Final = 1 << 53
 
+# Pod classes that score all rows in one pass: more gain little, and take long at once.
+CLASSES_TOGETHER: Final = 8
+
 PENALTY: Final = 1_000  # a queue that may use nothing of a resource counts as using so many times what it uses
 
 # Why CallQueue.run ended.

@@ -29,13 +29,12 @@ from kscheduler._fast.chunks cimport (
     score_chunk,
 )
 from kscheduler._fast.classes cimport BLOCK, BLOCK_SHIFT, ClassC, PodClass, ShapeC, bytes_needed, shape_for
-from kscheduler._fast.codes cimport CPU, MEMORY
+from kscheduler._fast.codes cimport CLASSES_TOGETHER, CPU, MEMORY
 from kscheduler._fast.columns cimport NodeColumns
 from kscheduler._fast.filtering cimport lacking_of_row
 from kscheduler._fast.metric_rules cimport follow, needs_room
 from kscheduler._fast.row_ranking cimport (
     PartC,
-    TOGETHER,
     TableC,
     add_node_classes,
     apply_totals,
@@ -326,7 +325,7 @@ cdef class Placer:
         for i in range(at, min(<Py_ssize_t>len(pods), at + self.columns.rows // FAR)):
             pod_class = pods[i]
             needed = bytes_needed(&shape, pod_class.c.node_class_count)
-            if prepared == TOGETHER or self.held_bytes + needed > self.most_bytes(needed):
+            if prepared == CLASSES_TOGETHER or self.held_bytes + needed > self.most_bytes(needed):
                 break
             if pod_class.owner is None:
                 self.prepare(pod_class)
@@ -507,7 +506,7 @@ cdef class Placer:
 
         `others`: the classes of the pods that come next. Those that have to score all rows do so in the same pass.
         """
-        cdef ClassC* together[TOGETHER]
+        cdef ClassC* together[CLASSES_TOGETHER]
         cdef int outcome = DONE
         self.note_changes(c)
         if not c.must_rebuild and c.cursor != self.columns.changes:
@@ -704,7 +703,7 @@ cdef class Placer:
             if is_new:
                 together[count] = c
                 count += 1
-                if count == TOGETHER:
+                if count == CLASSES_TOGETHER:
                     break
         return count
 

@@ -4,10 +4,8 @@ from libc.stdint cimport int32_t
 
 from kscheduler._fast.answers cimport AnswersC
 from kscheduler._fast.classes cimport BLOCK, GROUP, ClassC
+from kscheduler._fast.codes cimport CLASSES_TOGETHER
 from kscheduler._fast.typedefs cimport amount_t, node_class_t, row_t, score_t
-
-cdef enum:
-    TOGETHER = 8  # classes whose rows are scored in one pass: more gain little, and take long at once
 
 
 cdef struct TableC:
@@ -43,7 +41,7 @@ cdef struct PartC:
     double* numbers  # buffer for a chunk
     unsigned char* filled  # [resource] whether its numbers are those of the present chunk
     Py_ssize_t* counts  # memory that `feasible_in` of a thread of its own points into
-    FoundC found[TOGETHER]
+    FoundC found[CLASSES_TOGETHER]
     char apart[64]  # keeps what different threads write in different cache lines
 
 

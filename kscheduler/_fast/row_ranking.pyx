@@ -9,7 +9,7 @@ from libc.string cimport memset
 
 from kscheduler._fast.chunks cimport ALONE, CHUNK, FIELDS, ChunkC, fill_resource, fill_room, score_chunk
 from kscheduler._fast.classes cimport BLOCK, BLOCK_SHIFT, GROUP, GROUP_SHIFT, ClassC
-from kscheduler._fast.codes cimport CPU, MEMORY
+from kscheduler._fast.codes cimport CLASSES_TOGETHER, CPU, MEMORY
 from kscheduler._fast.scoring cimport normalized
 from kscheduler._fast.simd cimport cloned, in_ints, out_ints
 from kscheduler._fast.typedefs cimport amount_t, node_class_t, row_t, score_t
@@ -50,7 +50,7 @@ cdef row_t share_of_rows(Py_ssize_t classes) noexcept nogil:
 cdef bint begin_part(Py_ssize_t worker, PartC* part) noexcept nogil:
     """Start another thread on the rows, with counts of its own. Returns False if no thread is free."""
     cdef Py_ssize_t i, needed = 0
-    cdef Py_ssize_t* shared[TOGETHER]
+    cdef Py_ssize_t* shared[CLASSES_TOGETHER]
     # With a cache line to spare after each class's: they are written at every row.
     for i in range(part.count):
         needed += part.classes[i].node_class_count + 2 * LINE

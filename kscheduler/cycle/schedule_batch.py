@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from operator import attrgetter
 
+from kscheduler._fast.codes import CLASSES_TOGETHER
 from kscheduler.cache.cache import Cache
 from kscheduler.clock import Clock
 from kscheduler.cycle.schedule_one import BindingCycle, ScheduleOne
@@ -29,7 +30,6 @@ _pod_info_of: Callable[[QueuedPodInfo], PodInfo] = attrgetter("pod_info")
 
 MOST_PODS = 256  # in one batch: some milliseconds of work
 LONG_S = 0.004  # batches that take longer become smaller
-TOGETHER = 8  # pods of new classes, for which a kernel scores all nodes in one pass
 
 
 class ScheduleBatch:
@@ -136,7 +136,7 @@ class ScheduleBatch:
         passes = self._lane.passes if self._lane is not None else 0
         has_passed = passes != self._passes
         self._passes = passes
-        return min(2 * asked, TOGETHER) if has_passed else 1
+        return min(2 * asked, CLASSES_TOGETHER) if has_passed else 1
 
     def _run_alone(self, now: float) -> int:
         """Decide one pod plugin by plugin, which can be explained in full. Returns 0 without a pod, else 1."""
