@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kscheduler.explain.explainer import Explainer
     from kscheduler.serving.authentication import DelegatedAuthenticator
     from kscheduler.serving.authorization import DelegatedAuthorizer
+    from kscheduler.serving.client_tls import ClientAskingContext
     from kscheduler.serving.live.loop_thread import LoopThread
     from kscheduler.serving.routing.webhook import RoutingWebhook
     from kscheduler.serving.server import Server
@@ -93,19 +94,14 @@ def build_server(
     """
     from kscheduler.explain.endpoint import PATH as EXPLAIN_PATH
     from kscheduler.explain.endpoint import ExplainEndpoint
-    from kscheduler.serving.certificates import server_context
-    from kscheduler.serving.client_tls import ClientAskingContext
     from kscheduler.serving.pod_metrics import PodResourceMetrics
     from kscheduler.serving.server import Listen, Server
-    from kscheduler.serving.tls_policy import tls_policy
 
     # 1. How it is encrypted.
     thread = page_thread() if options.ui else None
-    policy = tls_policy(options.tls.min_version, options.tls.cipher_suites)
-    for warning in policy.warnings:
+    warnings, context = _encryption(options)
+    for warning in warnings:
         log.warning(warning)
-    context = ClientAskingContext.under(policy, options.tls.named_pairs)
-    server_context(options.tls_cert_file, options.tls_private_key_file, options.cert_dir, context=context)
     listen = Listen(options.bind_address, options.secure_port, context)
     # 2. Who may read it.
     name_authorities = context.name_authorities if thread is None else thread.hand_over(context.name_authorities)
@@ -153,20 +149,27 @@ def build_server(
     return [trust, endpoint]
 
 
+def _encryption(options: RunOptions) -> tuple[Sequence[str], ClientAskingContext]:
+    """Return warnings about the ciphers, and how the HTTPS endpoint is encrypted. Raises ConfigError as the others."""
+    from kscheduler.serving.certificates import server_context
+    from kscheduler.serving.client_tls import ClientAskingContext
+    from kscheduler.serving.tls_policy import tls_policy
+
+    policy = tls_policy(options.tls.min_version, options.tls.cipher_suites)
+    context = ClientAskingContext.under(policy, options.tls.named_pairs)
+    server_context(options.tls_cert_file, options.tls_private_key_file, options.cert_dir, context=context)
+    return policy.warnings, context
+
+
 def build_probes(options: RunOptions, reviewers: Reviewers, clock: Clock, metrics: Metrics) -> Endpoint:
     """Build what answers probes at the HTTPS endpoint's address before there is a scheduler.
 
     It is alive, and not ready: a kubelet would restart a process that does not answer while the apiserver is away, and
     wait longer each time. Raises ConfigError for files and flags that cannot be used.
     """
-    from kscheduler.serving.certificates import server_context
-    from kscheduler.serving.client_tls import ClientAskingContext
     from kscheduler.serving.server import Listen, Server
-    from kscheduler.serving.tls_policy import tls_policy
 
-    policy = tls_policy(options.tls.min_version, options.tls.cipher_suites)
-    context = ClientAskingContext.under(policy, options.tls.named_pairs)
-    server_context(options.tls_cert_file, options.tls_private_key_file, options.cert_dir, context=context)
+    _, context = _encryption(options)
     _, authenticator, authorizer = who_may_read(options, reviewers, clock, None, context.name_authorities)
     health = Health()
     health.add("readyz", "apiserver-version", lambda: "the apiserver's version is not known yet; the log says why")
