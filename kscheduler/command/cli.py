@@ -174,7 +174,7 @@ def validate(options: ValidateOptions) -> int:
     from kscheduler.config.gate_flag import with_gates
     from kscheduler.config.ineffective import ineffective_fields
     from kscheduler.config.load import load_config
-    from kscheduler.config.profiles import unimplemented_plugins
+    from kscheduler.config.profiles import unimplemented_plugins, unreached_binders
     from kscheduler.config.releases import DEFAULT_RELEASE, release_of
     from kscheduler.config.routing import KIND as ROUTING
     from kscheduler.config.routing import load_routing
@@ -203,7 +203,13 @@ def validate(options: ValidateOptions) -> int:
         print(f"{options.file}: {text}")
     for text in warnings:
         print(text)
-    missing = unimplemented_plugins(config, known_plugins(config, guests))
+    known = known_plugins(config, guests)
+    for scheduler_name, plugin in unreached_binders(config, known):
+        print(
+            f"{options.file}: profile {scheduler_name} never asks {plugin} to bind: DefaultBinder comes before it and "
+            "binds every pod; to leave that to the plugin, write `- name: DefaultBinder` under plugins.bind.disabled"
+        )
+    missing = unimplemented_plugins(config, known)
     if missing:
         print(f"{options.file}: not implemented, without effect: {', '.join(missing)}")
     return 0

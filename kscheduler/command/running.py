@@ -41,7 +41,7 @@ from kscheduler.config.dump import to_yaml
 from kscheduler.config.emulated_version import FLAG
 from kscheduler.config.ineffective import ineffective_fields
 from kscheduler.config.load import check_config, default_config, load_config
-from kscheduler.config.profiles import unimplemented_plugins
+from kscheduler.config.profiles import unimplemented_plugins, unreached_binders
 from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.config.routing import RoutingConfig, load_routing
 from kscheduler.config.types import LeaderElection, SchedulerConfig
@@ -132,7 +132,12 @@ def warn(emulation: Emulation, guests: GuestPlugins | None, *, is_from_file: boo
         log.warning(FIELD_LESS_THAN_IT_SEEMS, extra={"reason": reason})
     for scheduler_name, plugin in idle_arguments(config):
         log.warning("arguments of a plugin that is not enabled", extra={"profile": scheduler_name, "plugin": plugin})
-    missing = unimplemented_plugins(config, known_plugins(config, guests))
+    known = known_plugins(config, guests)
+    for scheduler_name, plugin in unreached_binders(config, known):
+        log.warning(
+            "a Bind plugin behind DefaultBinder is never asked", extra={"profile": scheduler_name, "plugin": plugin}
+        )
+    missing = unimplemented_plugins(config, known)
     if missing:
         log.warning("plugins that are not implemented have no effect", extra={"plugins": missing})
 

@@ -17,6 +17,7 @@ from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.config.types import NodeResourcesFitArgs, Plugin, Profile, SchedulerConfig
 from kscheduler.errors import ConfigError
 
+_DEFAULT_BINDER = "DefaultBinder"
 WeightedPlugin = tuple[str, int]  # plugin name, weight; weights count at Score and PlacementScore only
 
 
@@ -88,6 +89,20 @@ def unimplemented_plugins(config: SchedulerConfig, known: PointMap) -> list[str]
         for name, _ in entries
     }
     return sorted(name for name in enabled - known.keys() if not everything[name] <= of_groups)
+
+
+def unreached_binders(config: SchedulerConfig, known: PointMap) -> list[tuple[str, str]]:
+    """Return the Bind plugins that come behind DefaultBinder, each with its profile's scheduler name.
+
+    They are never asked: DefaultBinder binds every pod.
+    """
+    found = []
+    for profile in config.profiles:
+        binders = [name for name, _ in effective_plugins(profile, known, config.release)[ExtensionPoint.BIND]]
+        if _DEFAULT_BINDER in binders:
+            behind = binders[binders.index(_DEFAULT_BINDER) + 1 :]
+            found += [(profile.scheduler_name, name) for name in behind]
+    return found
 
 
 def _check_fit_args(profile: Profile) -> None:

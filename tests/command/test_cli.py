@@ -165,6 +165,20 @@ def test_an_extender_that_is_never_asked_is_named(
     assert "extenders[0]" not in out
 
 
+def test_a_bind_plugin_that_is_never_asked_is_named(
+    write: Callable[[str, str], str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = (
+        "class Mine:\n    name = 'Mine'\n    def __init__(self, args, handle): pass\n"
+        "    async def bind(self, state, pod, node_name): pass\n"
+    )
+    monkeypatch.syspath_prepend(str(Path(write("bind_behind.py", source)).parent))
+    plugins = "multiPoint: {enabled: [{name: 'bind_behind:Mine'}]}"
+    path = write("scheduler.yaml", HEAD + f"profiles: [{{plugins: {{{plugins}}}}}]\n")
+    _, out, _ = answer_of(capsys, "config", "validate", path)
+    assert f"{path}: profile default-scheduler never asks bind_behind:Mine to bind" in out
+
+
 def test_fields_and_feature_gates_without_effect_are_named(
     write: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,10 +6,10 @@ import pytest
 
 from kscheduler.config.defaults import default_plugins
 from kscheduler.config.extension_points import KUBE_PLUGINS, ExtensionPoint, PointMap
-from kscheduler.config.load import default_config
-from kscheduler.config.profiles import effective_plugins, unimplemented_plugins
+from kscheduler.config.load import default_config, parse_config
+from kscheduler.config.profiles import effective_plugins, unimplemented_plugins, unreached_binders
 from kscheduler.config.releases import DEFAULT_RELEASE, RELEASE_1_36, RELEASE_1_37, RELEASES, Release
-from tests.config.documents import read, refusal
+from tests.config.documents import HEAD, read, refusal
 
 FIRST = [
     "SchedulingGates",
@@ -159,6 +159,26 @@ def test_plugins_named_at_the_point_and_in_multipoint_come_first_in_the_points_o
 def test_plugins_named_at_the_point_only_come_last() -> None:
     body = in_profile("{filter: {enabled: [{name: NodeName}]}, multiPoint: {disabled: [{name: NodeName}]}}")
     assert names(body, ExtensionPoint.FILTER, KNOWN)[-1] == "NodeName"
+
+
+@pytest.mark.parametrize(
+    ("plugins", "binders"),
+    [
+        ("multiPoint: {enabled: [{name: Mine}]}", ["DefaultBinder", "Mine"]),
+        ("bind: {enabled: [{name: Mine}]}", ["DefaultBinder", "Mine"]),
+        ("multiPoint: {enabled: [{name: Mine}, {name: DefaultBinder}]}", ["DefaultBinder", "Mine"]),
+        ("multiPoint: {enabled: [{name: Mine}]}, bind: {enabled: [{name: Mine}]}", ["Mine", "DefaultBinder"]),
+        ("multiPoint: {enabled: [{name: Mine}]}, bind: {disabled: [{name: DefaultBinder}]}", ["Mine"]),
+        ("bind: {enabled: [{name: Mine}], disabled: [{name: '*'}]}", ["Mine"]),
+    ],
+)
+def test_a_bind_plugin_behind_default_binder_is_never_reached(plugins: str, binders: list[str]) -> None:
+    known: PointMap = {**KUBE_PLUGINS, "Mine": frozenset({ExtensionPoint.BIND})}
+    config = parse_config(HEAD + in_profile(f"{{{plugins}}}"), find_plugins=lambda config: known)
+    lists = effective_plugins(config.profiles[0], known)
+    assert [name for name, _ in lists[ExtensionPoint.BIND]] == binders
+    unreached = [("default-scheduler", "Mine")] if binders[0] == "DefaultBinder" else []
+    assert unreached_binders(config, known) == unreached
 
 
 def test_a_plugin_disabled_at_a_point_is_not_expanded_there() -> None:
