@@ -1,4 +1,4 @@
-"""Creates a new plugin in Python: a folder with the plugin, its test, and a configuration that enables it.
+"""Creates a new plugin in Python: a folder with the plugin, its test, a configuration with it, and a small cluster.
 
     python plugins/new_plugin.py PreferTeam [FOLDER]
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import keyword
 import re
+import shlex
 import sys
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -60,6 +61,38 @@ def test_a_pod_prefers_the_nodes_of_its_team() -> None:
     assert scores == {{"ours": 100, "theirs": 0}}
 '''
 
+NODES = """# Nodes of two teams, and one of no team, for `kscheduler simulate`.
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Node
+  metadata: {{name: ours, labels: {{team: a}}}}
+  status: {{allocatable: {{cpu: "8", memory: 32Gi, pods: "110"}}}}
+- apiVersion: v1
+  kind: Node
+  metadata: {{name: theirs, labels: {{team: b}}}}
+  status: {{allocatable: {{cpu: "8", memory: 32Gi, pods: "110"}}}}
+- apiVersion: v1
+  kind: Node
+  metadata: {{name: bare}}
+  status: {{allocatable: {{cpu: "8", memory: 32Gi, pods: "110"}}}}
+"""
+
+PODS = """# Pods of both teams.
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Pod
+  metadata: {{name: of-a, namespace: default, labels: {{team: a}}}}
+  spec: {{containers: [{{name: c, resources: {{requests: {{cpu: "1", memory: 1Gi}}}}}}]}}
+- apiVersion: v1
+  kind: Pod
+  metadata: {{name: of-b, namespace: default, labels: {{team: b}}}}
+  spec: {{containers: [{{name: c, resources: {{requests: {{cpu: "1", memory: 1Gi}}}}}}]}}
+"""
+
 CONFIGURATION = """# kscheduler config validate scheduler.yaml, with this folder on PYTHONPATH
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -97,11 +130,28 @@ def main(arguments: list[str]) -> int:
     except OSError as error:
         print(f"new-plugin: {made}: {error.strerror}", file=sys.stderr)
         return 2
-    for path, text in ((f"{module}.py", PLUGIN), (f"test_{module}.py", TEST), ("scheduler.yaml", CONFIGURATION)):
+    files = {
+        f"{module}.py": PLUGIN,
+        f"test_{module}.py": TEST,
+        "scheduler.yaml": CONFIGURATION,
+        "nodes.yaml": NODES,
+        "pods.yaml": PODS,
+    }
+    for path, text in files.items():
         (made / path).write_text(text.format(name=name, module=module), encoding="utf-8")
-    print(f"{made}: {module}.py, test_{module}.py, scheduler.yaml")
-    print(f"try: cd {made} && python -m pytest && PYTHONPATH=. kscheduler simulate --config scheduler.yaml")
+    print(f"{made}: {', '.join(files)}")
+    print(_trial(made))
     return 0
+
+
+def _trial(made: Path) -> str:
+    """Return the commands that test the plugin and simulate with it, by the programs of this Python."""
+    folder, programs = shlex.quote(str(made.resolve())), shlex.quote(str(Path(sys.executable).parent))
+    options = "--config scheduler.yaml --nodes nodes.yaml --pods pods.yaml --placements placements.csv"
+    return (
+        f"try:\n  cd {folder}; export PATH={programs}:$PATH PYTHONPATH=.\n"
+        f"  python -m pytest\n  kscheduler simulate {options}; cat placements.csv"
+    )
 
 
 def _is_taken(module: str) -> bool:

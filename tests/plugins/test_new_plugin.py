@@ -29,10 +29,24 @@ def run(folder: Path, *command: str) -> str:
 
 
 @pytest.mark.slow
+def test_the_commands_that_are_printed_run_in_any_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["PreferTeam", str(tmp_path / "my plugins")]) == 0
+    _, script = capsys.readouterr().out.split("try:\n")
+    bare = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}  # no virtual environment is active
+    shell = ["sh", "-e", "-c", script.replace("-m pytest", "-m pytest -p no:cacheprovider")]
+    done = subprocess.run(shell, env=bare, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
+    assert "placed 2 of 2 pods" in done.stdout
+    assert "default/of-a,ours" in done.stdout
+
+
+@pytest.mark.slow
 def test_the_plugin_passes_its_test_and_simulates(tmp_path: Path) -> None:
     assert main(["PreferTeam", str(tmp_path)]) == 0
     folder = tmp_path / "prefer_team"
-    assert sorted(path.name for path in folder.iterdir()) == ["prefer_team.py", "scheduler.yaml", "test_prefer_team.py"]
+    made = {"prefer_team.py", "test_prefer_team.py", "scheduler.yaml", "nodes.yaml", "pods.yaml"}
+    assert {path.name for path in folder.iterdir()} == made
     assert "2 passed" in run(folder, "pytest", "-q", "-p", "no:cacheprovider")
     assert run(folder, "ruff", "check", "--config", str(REPOSITORY / "pyproject.toml"), ".")
     run(folder, "kscheduler", "config", "validate", "scheduler.yaml")
