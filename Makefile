@@ -67,10 +67,11 @@ demo: build ## simulate 38 hours of a busy cluster, and show its page until Ctrl
 	$(BIN)/kscheduler simulate --workload perf/demo.yaml --max-time 136800 --decisions 500 --html report.html --output report.json
 	@if [ -t 0 ] && [ -t 1 ]; then exec $(BIN)/kscheduler ui report.json; else echo "the page is at file://$(CURDIR)/report.html"; fi
 
-demo_gangs = $(BIN)/kscheduler simulate --workload perf/gangs/workload.yaml $(2) --output build/demo-gangs/$(1).json --html build/demo-gangs/$(1).html
+demo_gangs = $(BIN)/kscheduler simulate --workload perf/gangs/workload.yaml $(2) --decisions 100 --output build/demo-gangs/$(1).json --html build/demo-gangs/$(1).html
 
 demo-metrics: build ## compare placing by real load with placing by requests, simulated; plots in build/demo-metrics
 	$(BIN)/python -m perf.real_load
+	@echo "all runs side by side: file://$(CURDIR)/build/demo-metrics/index.html"
 
 demo-gangs: build ## two trainings on a cluster with room for one: under the default profile, and as gangs; pages in build/demo-gangs
 	@mkdir -p build/demo-gangs
@@ -86,7 +87,7 @@ guests: dev ## compile the example plugins into build/guests: C, Go, AssemblyScr
 	$(BIN)/python plugins/build_guests.py
 	$(BIN)/python plugins/sdk/build_examples.py
 
-new-plugin: build ## start a plugin in Python: NAME=PreferTeam, with its test and a configuration, below plugins/
+new-plugin: dev ## start a plugin in Python: NAME=PreferTeam, with its test and a configuration, below plugins/
 	$(BIN)/python plugins/new_plugin.py "$(NAME)" plugins
 
 wasmer: build ## build libwasmer, the other wasm engine, into the user's cache: 11 minutes of CPU, once (needs Rust 1.95)

@@ -15,7 +15,7 @@ COLUMNS = (
     ("over 90 %", "the same"),
     ("over 100 %", "the same"),
     ("memory imbalance", "standard deviation of real memory load over nodes, mean over time"),
-    ("CPU requested, imbalance", "the same of what is requested: what the default profile evens out"),
+    ("CPU requested, imbalance", "standard deviation of what pods on them request: what the default profile evens out"),
     ("pods placed", ""),
 )
 
