@@ -42,7 +42,8 @@ export function composeView(report, settings) {
   show();
   return [
     wide(card("Ask what if", "Compose a command that simulates the same pods with other nodes or another configuration, and copy it: this page runs " +
-      "nothing. Its answer (--html FILE writes it) is a page like this one.", controls(input), command, faults, ...Object.values(lists))),
+      "nothing. Its answer (--html FILE writes it) is a page like this one. A report names files without their folders: add them to the flags.",
+      controls(input), command, faults, ...Object.values(lists))),
     ...groups.map((each, at) => (at ? each : wide(each))),
   ];
 }

@@ -113,6 +113,14 @@ def test_hostile_names_are_text(live_page: Page, live: LiveServer) -> None:
     assert live_page.locator("main script, main img").count() == 0
 
 
+def test_a_queue_of_which_the_user_may_see_nothing_says_so(live_page: Page, live: LiveServer) -> None:
+    opened(live_page, live, "#/queue", token="shopkeeper")
+    others = queue(START)
+    others.pods[:] = [waiting("bank/vault", "unschedulable", None)]
+    live.feed(reading(START, queue=others))
+    live_page.get_by_text("None of those listed here is in a namespace whose pods you may list").wait_for()
+
+
 def test_the_queue_follows_the_scheduler_and_keeps_the_chosen_row(live_page: Page, live: LiveServer) -> None:
     opened(live_page, live, "#/queue")
     grid = live_page.get_by_role("grid", name="Pods in the queue")

@@ -87,8 +87,10 @@ function summaryOf({ counts, rows, all }) {
   if (!total) return "No pod waits.";
   if (total === 1 && rows.length) return "1 pod waits, and is shown.";
   if (rows.length === total) return `${whole(total)} pods wait. All of them are shown.`;
+  const waiting = `${counted(total, "pod")} wait${total === 1 ? "s" : ""}.`, others = "look up others by name at “Why pending”.";
+  if (!rows.length) return all ? waiting : `${waiting} None of those listed here is in a namespace whose pods you may list; ${others}`;
   const whose = all ? "" : ", of namespaces whose pods you may list";
-  return `${counted(total, "pod")} wait${total === 1 ? "s" : ""}. The first ${whole(rows.length)} are shown${whose}; look up others by name at “Why pending”.`;
+  return `${waiting} The first ${whole(rows.length)} are shown${whose}; ${others}`;
 }
 
 function figuresOf({ counts, rejectedBy }) {
