@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from kscheduler.testing.controlplane import Binaries, ControlPlane, RequestFailed
 from kscheduler.testing.controlplane.api import KeptApi
 from tests.deploy.chart import CHART, RELEASE, VALUES_OF_COMPONENTS, render_chart
 from tests.deploy.manifests import CHECKSUM, Object, find, pod_template, render
 from tests.support.helm import Helm, HelmFailed, build
+from tests.support.skips import program
 
 pytestmark = pytest.mark.slow
 
@@ -153,6 +156,23 @@ def test_what_kustomize_installed_can_become_a_release(cluster: Cluster) -> None
     after = cluster.live(find(objects, "Deployment", RELEASE))
     assert after is not None
     assert after["metadata"]["uid"] == before["metadata"]["uid"], "it was updated, not replaced"
+
+
+def test_what_kubectl_applied_is_upgraded_only_if_conflicts_are_forced(
+    cluster: Cluster, own_control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    kubectl = program("kubectl", "install kubectl")
+    manifests = tmp_path / "base.yaml"
+    manifests.write_text(yaml.safe_dump_all(render("base")))
+    kubeconfig = own_control_plane.kubeconfig_for_user("admin", ["system:masters"])
+    subprocess.run([kubectl, "--kubeconfig", kubeconfig, "apply", "-f", manifests], check=True, capture_output=True)
+    cluster.helm("install", CHART, "--take-ownership", "--force-conflicts")
+    upgrade = ("upgrade", CHART, "--reset-then-reuse-values", "--set", "replicas=3")
+    with pytest.raises(HelmFailed, match='conflict with "kubectl-client-side-apply"'):
+        cluster.helm(*upgrade)
+    cluster.helm(*upgrade, "--force-conflicts")
+    assert cluster.differences(cluster.rendered("replicas=3")) == []
+    cluster.helm("upgrade", CHART, "--reset-then-reuse-values", "--set", "replicas=2")  # Helm alone has set it now
 
 
 def _same(one: Object, other: Object) -> bool:
