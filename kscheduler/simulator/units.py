@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from decimal import ROUND_HALF_UP, Decimal
+
 _TIMES = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def percent(share: float, digits: int = 1) -> str:
-    return f"{share * 100:.{digits}f} %"
+    """Format a share; 41.25 is 41.3 as in JavaScript, so that text and page show one figure."""
+    rounded = Decimal(share * 100).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    return f"{rounded} %"
 
 
 def seconds(value: float) -> str:

@@ -87,7 +87,7 @@ def test_the_text_names_the_main_figures() -> None:
     text = to_text(small())
     assert "placed 2 of 4 pods (50.00 %)" in text
     assert "1 still waits for a node" in text
-    assert re.search(r"cpu +8 cores +36.2 % +37.5 % +12.5 %", text)
+    assert re.search(r"cpu +8 cores +36.3 % +37.5 % +12.5 %", text)
     assert "2  too full  (e.g. default/big)" in text
 
 
