@@ -1,7 +1,12 @@
-"""A ServiceAccount that may read the records of decisions, and no other page."""
+"""A ServiceAccount that may read the records of decisions, and no other page, and `kscheduler explain` in its name."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
+from kscheduler.testing.controlplane.kscheduler import KScheduler
 from kscheduler.testing.controlplane.workspace import Workspace
 
 PATH = "/debug/kscheduler/explain"
@@ -25,3 +30,12 @@ def may_explain(workspace: Workspace, account: str) -> str:
         },
     )
     return workspace.control_plane.service_account_token(workspace.namespace, account)
+
+
+def explain(scheduler: KScheduler, workspace: Workspace, pod: str, token: Path, *flags: str) -> str:
+    """What the command prints about a pod."""
+    command = [sys.executable, "-m", "kscheduler", "explain", pod, "--namespace", workspace.namespace]
+    where = ["--server", scheduler.url, "--token-file", str(token)]
+    done = subprocess.run([*command, *where, *flags], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -17,20 +17,11 @@ from kscheduler.testing.controlplane.kscheduler import KScheduler
 from kscheduler.testing.controlplane.kubeconfig import write_kubeconfig
 from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.testing.controlplane.workspace import Workspace
-from tests.controlplane.explain_reader import PATH, may_explain
+from tests.controlplane.explain_reader import PATH, explain, may_explain
 
 Details = TypeVar("Details", bound=Sized)
 NOBODY = "https://127.0.0.1:1"  # where no program listens
 BUSY = "the scheduler was busy"  # is printed for a decision without details
-
-
-def explain(scheduler: KScheduler, workspace: Workspace, pod: str, token: Path, *flags: str) -> str:
-    """What the command prints."""
-    command = [sys.executable, "-m", "kscheduler", "explain", pod, "--namespace", workspace.namespace]
-    where = ["--server", scheduler.url, "--token-file", str(token)]
-    done = subprocess.run([*command, *where, *flags], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_a_user_reads_why_a_pod_waits_and_where_another_went(workspace: Workspace, tmp_path: Path) -> None:

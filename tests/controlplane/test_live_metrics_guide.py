@@ -15,12 +15,14 @@ import pytest
 import yaml
 
 from kscheduler.config.load import parse_config
+from kscheduler.testing.controlplane import workload
 from kscheduler.testing.controlplane.faults import MissingTool
 from kscheduler.testing.controlplane.kscheduler import KScheduler
 from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.testing.controlplane.ports import free_port
 from kscheduler.testing.controlplane.prometheus import Prometheus
 from kscheduler.testing.controlplane.workspace import Workspace
+from tests.controlplane.explain_reader import explain, may_explain
 
 GUIDE = Path(__file__).parents[2] / "LIVE_METRICS.md"
 BLOCKS = re.findall(r"```(yaml|python)\n(.*?)```", GUIDE.read_text(), re.DOTALL)
@@ -105,7 +107,7 @@ def trial(workspace: Workspace, tmp_path: Path) -> Iterator[Trial]:
     started.prometheus.close()
 
 
-def test_the_trial_goes_as_the_guide_says(workspace: Workspace, trial: Trial) -> None:
+def test_the_trial_goes_as_the_guide_says(workspace: Workspace, trial: Trial, tmp_path: Path) -> None:
     [nodes], [live] = blocks("nodes.yaml"), blocks("live.yaml")
     for node in yaml.safe_load(nodes)["items"]:
         workspace.api.create("/api/v1/nodes", node)
@@ -121,9 +123,22 @@ def test_the_trial_goes_as_the_guide_says(workspace: Workspace, trial: Trial) ->
     eventually(lambda: "metric source answers" in scheduler.process.log_text(), "the values are there")
     names = [f"web-{number}" for number in range(1, 5)]
     for name in names:
-        workspace.create_pod(name, requests={"cpu": "500m"}, scheduler_name="kscheduler")
+        pod = workload.pod(name, requests={"cpu": "500m"}, scheduler_name="kscheduler")
+        pod["metadata"]["annotations"] = {"kscheduler.io/explain": "details"}
+        workspace.create(pod)
         eventually(partial(_is_bound, workspace, name), f"{name} is bound")
     assert [workspace.bindings()[name] for name in names] == ["node-a", "node-a", "node-c", "node-a"]
+    # 3. The explanation has the tables that the guide shows; the amounts depend on how old the samples are.
+    token = tmp_path / "token"
+    token.write_text(may_explain(workspace, "reader"))
+    assert tables(explain(scheduler, workspace, "web-4", token)) == tables(GUIDE.read_text())
+
+
+def tables(text: str) -> list[list[str]]:
+    """The heads of the tables about nodes in an explanation, and the first words of their rows."""
+    shown, *_ = text[text.index("\nBest nodes: ") :].split("```")
+    lines = [line.split() for line in shown.splitlines()]
+    return [words if words[0] == "node" else words[:1] for words in lines if words and words[0].startswith("node")]
 
 
 def _is_bound(workspace: Workspace, name: str) -> bool:
