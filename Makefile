@@ -117,7 +117,10 @@ parity-devices: dev ## compare 20,000 allocations of devices and 20,000 decision
 	KSCHEDULER_KUBERNETES=$(KUBERNETES) $(BIN)/python -m tests.parity.devices.coverage
 	KSCHEDULER_KUBERNETES=$(KUBERNETES) $(BIN)/python -m tests.parity.coverage_dra
 
-parity-gangs: dev ## compare decisions about 5,000 groups of pods with kube-scheduler 1.37's, and print what was covered (needs Go); KUBERNETES=1.36, PLACEMENTS=1 for groups with topology constraints, POLICIES=1 with preemption policies, COMPOSITES=1 in composite groups, CLAIMS=1 with claims, TOGETHER=1 that preempt as a whole in 1.36 (TOGETHER=placed: with topology constraints, too)
+# KUBERNETES=1.36, or groups of another kind: PLACEMENTS=1 with topology constraints, POLICIES=1 with preemption policies,
+# COMPOSITES=1 in composite groups, CLAIMS=1 with claims, TOGETHER=1 that preempt as a whole in 1.36 (TOGETHER=placed: with
+# topology constraints, too).
+parity-gangs: dev ## compare decisions about 5,000 groups of pods with kube-scheduler 1.37's, and print what was covered (needs Go); PLACEMENTS=1 and other kinds of groups: see Makefile
 	KSCHEDULER_KUBERNETES=$(KUBERNETES) $(BIN)/python -m tests.parity.coverage_gangs $(if $(PLACEMENTS),--placements) $(if $(POLICIES),--policies) $(if $(COMPOSITES),--composites) $(if $(CLAIMS),--claims) $(if $(TOGETHER),--together$(if $(filter placed,$(TOGETHER)),-placed))
 
 parity-queues: dev ## compare the fair shares of 10,000 random trees of queues with KAI-Scheduler's steps
