@@ -264,6 +264,6 @@ def test_a_node_that_makes_no_sense_is_refused_with_the_path() -> None:
         node_allocatable(make_node("n").capacity(cpu="many").obj())
 
 
-def test_what_is_decoded_and_encoded_again_is_the_same() -> None:
+def test_what_is_decoded_and_encoded_again_is_unchanged() -> None:
     node = make_node("n").capacity(cpu="4").label("a", "b").taint("t").image("i", 5).obj()
     assert decode_object(msgspec.json.encode(node), Node) == node

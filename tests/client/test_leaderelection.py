@@ -397,7 +397,7 @@ def _write(world: World, spec: LeaseSpec) -> None:
         world.cluster.create_lease(Lease(metadata=meta, spec=spec))
 
 
-def test_a_lease_that_has_changed_hands_as_often_as_it_can_count_is_taken_all_the_same() -> None:
+def test_a_lease_that_has_changed_hands_as_often_as_it_can_count_is_taken_nevertheless() -> None:
     async def scenario(world: World) -> None:
         old = micro_time(1_600_000_000.0)
         _write(world, LeaseSpec("", 1, old, old, 2**31 - 1))

@@ -236,7 +236,7 @@ def test_an_apiserver_that_is_not_there_is_one_failure(tmp_path: Path, capsys: p
 
 
 @pytest.mark.usefixtures("logging_restored")
-def test_a_wrong_configuration_is_a_failure_and_the_cluster_is_looked_at_all_the_same(
+def test_a_wrong_configuration_is_a_failure_and_the_cluster_is_looked_at_nevertheless(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tmp_path / "wrong.yaml"

@@ -82,7 +82,9 @@ def test_a_waiting_pod_is_explained_in_words(serving: Serving, token: str, capsy
     assert "woken by" in out
 
 
-def test_the_same_as_json(serving: Serving, token: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_explanation_is_also_printed_as_json(
+    serving: Serving, token: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, out, _ = answer_of(capsys, "other/huge", "--output=json", "--server", serving.url, token)
     document = json.loads(out)
     assert (code, document["state"], document["pod"]["namespace"]) == (0, "unschedulable", "other")

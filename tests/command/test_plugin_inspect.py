@@ -59,7 +59,7 @@ def test_a_batch_guest_says_at_run_time_where_it_runs(guest: Path, capsys: pytes
     assert "imports: none" in out
 
 
-def test_the_same_as_json(guest: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_wrong_is_also_printed_as_json(guest: Path, capsys: pytest.CaptureFixture[str]) -> None:
     guest.write_bytes(module(BATCH_EXPORTS, [("env", "exit", "i:")], custom=b"x"))
     code, out, _ = inspect(guest, capsys, "--output", "json")
     found = json.loads(out)

@@ -102,7 +102,7 @@ def test_a_release_can_be_chosen(files: Files, capsys: pytest.CaptureFixture[str
     assert (code, "emulation version 1.2 is not between" in err) == (2, True)
 
 
-def test_the_same_as_json(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_trial_is_also_printed_as_json(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(files, capsys, module({"filter": ":i"}), "-o", "json")
     found: dict[str, Any] = json.loads(out)
     assert code == 0

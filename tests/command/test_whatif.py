@@ -61,7 +61,7 @@ def test_added_nodes_are_answered_as_a_difference(capsys: pytest.CaptureFixture[
     assert found["pending"] == []
 
 
-def test_the_text_says_the_same(capsys: pytest.CaptureFixture[str], running: str) -> None:
+def test_added_nodes_are_answered_as_a_text(capsys: pytest.CaptureFixture[str], running: str) -> None:
     assert main(["whatif", "--record", running, "--add-nodes", "1:n0", "--limit", "2"]) == 0
     text = capsys.readouterr().out
     assert text.startswith("what if: with 1 more node (n0)\n\n2 pods are scheduled that were not (e.g. default/p4, ")

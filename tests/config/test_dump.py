@@ -43,7 +43,7 @@ FULL = """
 
 
 @pytest.mark.parametrize("body", ["", FULL])
-def test_what_is_written_reads_back_the_same(body: str) -> None:
+def test_what_is_written_reads_back_unchanged(body: str) -> None:
     config = read(body)
     assert parse_config(to_yaml(config)) == config
     assert parse_config(json.dumps(to_v1(config))) == config

@@ -429,7 +429,7 @@ def two_profiles(first: str, second: str) -> str:
     return "profiles:\n" + entry("one", first) + entry("two", second)
 
 
-def test_a_name_means_the_same_in_all_profiles() -> None:
+def test_a_name_has_one_meaning_in_all_profiles() -> None:
     args = "{{sources: [{{name: s, customMetrics: {{}}, interval: {}}}]}}"
     read(two_profiles(args.format("1s"), args.format("1s")))
     assert refusal(two_profiles(args.format("1s"), args.format("2s"))) == (

@@ -192,7 +192,7 @@ def test_the_systems_own_namespaces_are_never_asked_about(routing: Routing) -> N
     assert workspace.api.create(path, pod)["spec"]["schedulerName"] == "kscheduler"
 
 
-def test_without_the_webhook_pods_are_created_all_the_same_and_placed_by_default(routing: Routing) -> None:
+def test_without_the_webhook_pods_are_created_nevertheless_and_placed_by_default(routing: Routing) -> None:
     workspace = routing.workspace
     workspace.create_nodes(1)
     scheduler = routing.start()

@@ -283,7 +283,7 @@ def test_a_fault_while_all_is_counted_again_is_noticed_and_mended_before_the_nex
     assert len(world.bound_to) == PODS
 
 
-def test_a_pod_that_cannot_be_taken_off_its_node_is_gone_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_pod_that_cannot_be_taken_off_its_node_is_gone_nevertheless(caplog: pytest.LogCaptureFixture) -> None:
     world = World("with ports", lane=True)
     world.finish()
     uid, _ = world.bound_to.pop()

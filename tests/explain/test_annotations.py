@@ -98,7 +98,7 @@ async def let_run(lane: AnnotationLane) -> None:
         await task
 
 
-async def test_only_the_newest_result_of_a_pod_is_written_and_the_same_only_once() -> None:
+async def test_only_the_newest_result_of_a_pod_is_written_and_an_equal_one_only_once() -> None:
     client = Recorder()
     lane = AnnotationLane(client)
     for value in ("1", "2"):

@@ -41,7 +41,7 @@ def test_nodes_are_packed_up_to_the_target(fast: ModuleType) -> None:
     assert packed(fast, [90.0], own=200) == [0]
 
 
-def test_a_node_of_which_nothing_is_known_or_that_has_no_capacity_has_a_score_all_the_same(fast: ModuleType) -> None:
+def test_a_node_of_which_nothing_is_known_or_that_has_no_capacity_has_a_score_nevertheless(fast: ModuleType) -> None:
     assert packed(fast, [NAN, INF]) == [0, 0]
     assert list(fast.rate_target_load(2, array("d", [1.0]), array("d"), array("q"), 5, 40)) == [40, 0]
 

@@ -98,7 +98,7 @@ def test_scores_that_make_no_difference_make_no_other_class_but_count_as_given(c
         lambda draft: (draft.filter_fit(SMALL), draft.score_balanced(SMALL, [0])),
     ],
 )
-def test_drafts_that_say_the_same_are_equal_and_others_are_not(
+def test_drafts_of_equal_content_are_equal_and_others_are_not(
     columns: NodeColumns, other: Callable[[ClassDraft], object]
 ) -> None:
     assert draft_of(columns, other).key == draft_of(columns, other).key

@@ -206,7 +206,7 @@ def test_a_gang_that_lacks_a_pod_gives_its_room_back_and_others_are_tried() -> N
     assert bench.run() == ["late"]
 
 
-def test_a_changed_object_ends_a_reservation_and_the_same_one_does_not() -> None:
+def test_a_changed_object_ends_a_reservation_and_an_equal_one_does_not() -> None:
     bench = Reserving()
     bench.occupy(4)
     bench.fail_for_long("train", 2)

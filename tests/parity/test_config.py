@@ -140,7 +140,7 @@ BODIES: dict[str, str] = {
 
 @pytest.mark.shared_by_releases
 @pytest.mark.parametrize("case", BODIES)
-def test_kube_scheduler_answers_the_same(kube_scheduler: KubeScheduler, case: str) -> None:
+def test_kube_scheduler_gives_equal_answers(kube_scheduler: KubeScheduler, case: str) -> None:
     text = kube_scheduler.complete(BODIES[case])
     assert ours(text, kube_scheduler.release) == kube_scheduler.answer(text)
 

@@ -44,7 +44,7 @@ def test_every_form_gives_the_scores_of_integers(table: list[tuple[int, int, int
             assert form.scores() == expected, form.name
 
 
-def test_the_kernel_that_is_compared_with_scores_the_same() -> None:
+def test_the_kernel_that_is_compared_with_gives_equal_scores() -> None:
     amounts = ([0, 4000, 0, 4000], [0, 0, 1 << 30, 1 << 30], [0, 999, 0, 9999], [0, 0, 1 << 29, 3])
     form = kernel_form(amounts, 10, 1 << 20)
     form.score()

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("release", RELEASES.values(), ids=lambda release: release.version)
-def test_names_are_the_same_in_each_release(release: Release) -> None:
+def test_names_are_equal_in_each_release(release: Release) -> None:
     assert [name_of(each) for each in recorded_kinds(release)] == list(KINDS)
 
 

@@ -19,7 +19,7 @@ from kscheduler.sweep.running import carry_out
 from tests.sweep.grids import tasks, traced
 
 
-def test_packed_tasks_are_the_same_with_the_content_of_their_files(tmp_path: Path) -> None:
+def test_packed_tasks_are_equal_with_the_content_of_their_files(tmp_path: Path) -> None:
     given = list(Plan(parse_grid(traced(tmp_path), "grid.yaml", ""), [1, 2]).tasks())
     unpacked = list(unpack(pack(given), "plan"))
     assert [task.run for task in unpacked] == [task.run for task in given]

@@ -157,7 +157,7 @@ def test_an_event_is_timed_under_the_name_of_its_resource(bench: Bench) -> None:
     assert bench.handler(CSINode).name == "storage.k8s.io/CSINode"
 
 
-def test_a_version_that_reads_the_same_is_kept_but_wakes_nobody(bench: Bench) -> None:
+def test_a_version_that_reads_equal_is_kept_but_wakes_nobody(bench: Bench) -> None:
     bench.add(volume("1"))
     again = volume("2")
     bench.update(volume("1"), again)

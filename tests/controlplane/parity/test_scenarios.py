@@ -46,7 +46,7 @@ SCENARIOS = (
 
 @pytest.mark.shared_by_releases
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.id)
-def test_both_do_and_say_the_same(
+def test_both_have_equal_outcomes_and_messages(
     scenario: Scenario, release: str, compared: Callable[[Scenario], tuple[Outcome, Outcome]]
 ) -> None:
     if release in scenario.by_chance_in:

@@ -104,7 +104,7 @@ def test_a_label_that_changes_counts_at_once() -> None:
     assert made.feasible(pod) == ["a1", "b1"]
 
 
-def test_preferences_that_can_add_nothing_are_scored_all_the_same() -> None:
+def test_preferences_that_can_add_nothing_are_scored_nevertheless() -> None:
     made = bench()
     made.schedule(P.preferred_node_affinity(0, "zone", ["a"]))
     assert made.state.skip_score == set()

@@ -132,7 +132,7 @@ def test_requests_are_added_and_subtracted(tables: dict[str, list[Case]]) -> Non
             assert nonzero(total) == nonzero(amounts_of(case["expected"]["Used"])), case["name"]
 
 
-def test_more_than_min_and_max_means_the_same(tables: dict[str, list[Case]]) -> None:
+def test_more_than_min_and_max_means_what_it_means_upstream(tables: dict[str, list[Case]]) -> None:
     for case in tables["TestUsedOverMinWith"]:
         quotas = quotas_of([case["before"]])
         request = request_of(quotas, case["podRequest"])
@@ -145,7 +145,7 @@ def test_more_than_min_and_max_means_the_same(tables: dict[str, list[Case]]) -> 
         assert quotas_of([case["before"]]).view().is_over_min("ns1") is case["expected"], case["name"]
 
 
-def test_quotas_are_read_the_same(tables: dict[str, list[Case]]) -> None:
+def test_quotas_are_read_as_upstream(tables: dict[str, list[Case]]) -> None:
     for case in tables["TestAddElasticQuota"]:
         check_events(case, [quota_object(quota) for quota in case["elasticQuotas"]])
     for case in tables["TestUpdateElasticQuota"]:
@@ -176,7 +176,7 @@ def check_events(case: Case, objects: list[ElasticQuota]) -> None:
 # --- pods that come and go ---
 
 
-def test_pods_on_nodes_are_counted_the_same(tables: dict[str, list[Case]]) -> None:
+def test_pods_on_nodes_are_counted_as_upstream(tables: dict[str, list[Case]]) -> None:
     for case in tables["TestAddPod"]:
         check_pods(case, added=case["pods"], gone=[])
     for case in tables["TestDeletePod"]:
@@ -233,7 +233,7 @@ def unbound(call: Case) -> Pod:
 # --- decisions ---
 
 
-def test_pre_filter_decides_the_same(tables: dict[str, list[Case]]) -> None:
+def test_pre_filter_decides_as_upstream(tables: dict[str, list[Case]]) -> None:
     for case in tables["TestPreFilter"]:
         bench = Bench(*(quota_of(info) for info in case["elasticQuotas"].values()))
         bench.nodes("somewhere")

@@ -426,7 +426,7 @@ async def test_questions_that_the_scheduler_answers_are_limited_more(client: Cli
     assert (await client.get("/ui/api/node?node=n0", headers=bearer("admin"))).status == 200
 
 
-async def test_many_viewers_at_once_all_see_the_same(client: Client, stage: Stage) -> None:
+async def test_many_viewers_at_once_all_see_equal_rows(client: Client, stage: Stage) -> None:
     streams = [await opened(client, "queue") for _ in range(20)]
     await fed(stage, reading())
     waiting = [asyncio.ensure_future(stream.event()) for stream in streams]

@@ -217,7 +217,7 @@ def test_a_guest_that_may_be_ignored_counts_as_not_there(export: str, caplog: py
     assert "guest failed and is skipped" in caplog.text
 
 
-def test_scores_of_a_guest_that_is_left_out_are_all_the_same() -> None:
+def test_scores_of_a_guest_that_is_left_out_are_equal_for_all_nodes() -> None:
     """Those that it gave before it failed do not count."""
     guest = module("node_name", score="""
       (drop (call $node_name (i32.const 64) (i32.const 9)))

@@ -187,7 +187,7 @@ async def test_a_node_that_changed_meanwhile_is_asked_about_again() -> None:
     asked.close()
 
 
-async def test_where_nodes_change_all_the_time_the_pod_is_decided_all_the_same() -> None:
+async def test_where_nodes_change_all_the_time_the_pod_is_decided_nevertheless() -> None:
     asked, pod = Asked(apart=True), info()
     for turn in range(MAX_INTERRUPTIONS):
         asked.plugin._sharing._usual_s["filter"] = 1.0

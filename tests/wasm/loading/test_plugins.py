@@ -203,7 +203,7 @@ async def test_a_new_version_is_used_in_a_running_scheduler_and_wakes_the_pods_t
 
 
 @pytest.mark.slow
-async def test_the_same_with_a_guest_that_really_runs(bench: Bench) -> None:
+async def test_a_new_version_of_a_guest_that_really_runs_is_used_in_a_running_scheduler(bench: Bench) -> None:
     bench.guests = GuestPlugins()
     no, broken = (
         module({"filter": ":i", "_start": ":"}, answers=answers) for answers in ({"filter": 2}, {"_start": -1})

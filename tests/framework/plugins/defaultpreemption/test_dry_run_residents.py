@@ -37,7 +37,7 @@ def pod(name: str, priority: int = 0, started: str = EARLY) -> PodBuilder:
     return make_pod(name).uid(name).priority(priority).started(started)
 
 
-def test_the_pods_of_a_node_are_kept_while_they_are_the_same() -> None:
+def test_the_pods_of_a_node_are_kept_while_they_do_not_change() -> None:
     node = Node()
     node.place(pod("a"))
     node.place(pod("b", 5))

@@ -225,7 +225,7 @@ async def test_a_pod_goes_only_where_its_own_plugins_let_it() -> None:
     assert "1 Pods there that would have to move have no other place" in made.refused(pod("p", cpu="4"))
 
 
-async def test_a_queue_at_its_limit_moves_its_pods_all_the_same() -> None:
+async def test_a_queue_at_its_limit_moves_its_pods_nevertheless() -> None:
     made = Bench(make_queue("a"), make_queue("b", limit=2), most_moved=1)
     made.nodes("n1", "n2")
     made.place(pod("moves", "b", cpu="2"), "n1")
