@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from kscheduler.command.running import until_signal, warn, with_probes
 from kscheduler.command.stop_signals import SIGNALS, end_at_once, end_hurried
 from kscheduler.config.load import parse_config
 from kscheduler.errors import ConfigError
+from kscheduler.framework.out_of_tree import find_plugins
 from tests.config.documents import HEAD
 
 
@@ -98,3 +100,18 @@ def test_fields_of_a_file_that_have_no_effect_are_logged_with_the_reason(caplog:
     warn(emulation, None, is_from_file=True)
     (record,) = caplog.records
     assert vars(record)["reason"] == "parallelism has no effect: kernels look at all nodes"
+
+
+def test_a_bind_plugin_that_is_never_asked_is_logged(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "logged_binder.py").write_text(
+        "class Mine:\n    name = 'Mine'\n    def __init__(self, args, handle): pass\n"
+        "    async def bind(self, state, pod, node_name): pass\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    body = "profiles: [{plugins: {multiPoint: {enabled: [{name: 'logged_binder:Mine'}]}}}]"
+    warn(Emulation(parse_config(HEAD + body, find_plugins=find_plugins)), None, is_from_file=True)
+    (record,) = caplog.records
+    assert record.message == "a Bind plugin behind DefaultBinder is never asked"
+    assert vars(record)["plugin"] == "logged_binder:Mine"
