@@ -6,7 +6,8 @@ name exists twice: compiled, from the .pyx files here, and in plain Python, from
 `reference`, which are the specification. The compiled form is used where it has been built, unless
 KSCHEDULER_NO_EXTENSIONS=1; `COMPILED` is True if it is used.
 
-Three compiled modules have no reference, since only kernels call them: `chunks`, `row_ranking` and `worker_threads`.
+Four compiled modules have no reference, since only kernels call them: `chunks`, `row_ranking`, `totals` and
+`worker_threads`.
 
 Rows are counted from 0; rows of deleted nodes stay in the tables as dead rows until they are used again, and no kernel
 ever chooses them. In names `node_class` is the number of a row's node class, i.e. of nodes with equal labels and
@@ -116,7 +117,7 @@ _TWINS: Final = (
     "metric_rules", "packing", "placement", "plain_answer", "pod_text", "preemption", "scoring", "selection",
     "spread_affinity", "tallies", "topology", "trimaran", "turn_order", "use_over_time", "verdicts",
 )  # fmt: skip
-_PLUMBING: Final = ("chunks", "row_ranking", "worker_threads")
+_PLUMBING: Final = ("chunks", "row_ranking", "totals", "worker_threads")
 
 COMPILED: Final = os.environ.get("KSCHEDULER_NO_EXTENSIONS") != "1" and all(
     find_spec(f"{__name__}.{name}") for name in (*_TWINS, *_PLUMBING)

@@ -7,14 +7,12 @@ from kscheduler._fast.answers cimport AnswersC
 from kscheduler._fast.chunks cimport DemandC
 from kscheduler._fast.columns cimport NodeColumns, PodRequest
 from kscheduler._fast.metric_rules cimport RulesC
+from kscheduler._fast.totals cimport BestC, TotalsC
 from kscheduler._fast.typedefs cimport amount_t, resource_t, row_t, score_t
 
-# Blocks and groups of 64: searching one takes a few vector instructions and cache lines.
 cdef enum:
-    BLOCK_SHIFT = 6  # log2 of BLOCK
     GROUP_SHIFT = 6  # log2 of GROUP
-    BLOCK = 64  # rows in a block
-    GROUP = 64  # blocks in a group
+    GROUP = 64  # blocks in a group: as many as rows in a block, for its reasons
 
 
 cdef struct ShapeC:
@@ -68,19 +66,19 @@ cdef struct ClassC:
     Py_ssize_t ruled_count
     resource_t* resources  # resource columns that filter or score a row, `resource_count` of them
     Py_ssize_t resource_count
+    bint is_narrow  # no total passes 16 bits
     # The rows that the placer was confined to when the results below were computed.
     const unsigned char* inside  # [row] 1: inside; NULL: all rows are. Memory of the placer's
     row_t inside_count  # rows past it are outside
     uint64_t confinement  # its number; 0: none
 
     # Cached results of the rows.
-    int32_t* totals  # [row]
+    TotalsC totals  # by row
     ShapeC shape  # of the allocated memory
-    int32_t* best  # [block] highest total; may be too high, while changes are read, if `ties` is 0
-    int32_t* ties  # [block] number of rows with the highest total
-    int32_t* group_best  # [group] highest total of its blocks, unless it is stale
-    int32_t* group_ties  # [group] number of rows with that total, unless it is stale
-    int32_t* stale  # groups whose best is out of date, `stale_count` of them; there is room for one more
+    BestC* blocks  # [block] its best; without ties the total may be too high, while changes are read
+    BestC* groups  # [group] the best of its blocks; likewise
+    BestC best  # of all groups; likewise
+    int32_t* stale  # groups that had no ties once, `stale_count` of them; there is room for one more
     Py_ssize_t stale_count
     unsigned char* is_stale  # [group] 1: among them
     int32_t* by_node_class  # [node class] weighted sum of the lists; -1 if that is out. There is a -1 before the first
@@ -122,4 +120,4 @@ cdef class PodClass:
 
 
 cdef ShapeC shape_for(row_t rows) noexcept nogil
-cdef Py_ssize_t bytes_needed(const ShapeC* shape, Py_ssize_t node_classes) noexcept nogil
+cdef Py_ssize_t bytes_needed(const ClassC* c, const ShapeC* shape) noexcept nogil

@@ -3,7 +3,6 @@
 cimport cython
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from libc.stdint cimport int32_t
-from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from kscheduler._fast.answers cimport RowAnswers
@@ -14,27 +13,8 @@ from kscheduler._fast.columns cimport NodeColumns, PodRequest
 from kscheduler._fast.metric_rules cimport MetricRules
 from kscheduler._fast.scoring cimport TermC, draw_line, fill_terms
 from kscheduler._fast.strategies cimport LEAST, MOST, RATIO, Strategy
+from kscheduler._fast.totals cimport BLOCK, NARROW_WEIGHTS, BestC, allocate_totals, release_totals, width_of
 from kscheduler._fast.typedefs cimport resource_t, row_t, score_t
-
-cdef extern from *:
-    """
-    #include <stdlib.h>
-    #include <sys/mman.h>
-
-    /* Whole cache lines; and where there is much, large pages if the system has them: rows are read in any order. */
-    static void *ks_allocate_rows(size_t bytes) {
-        void *memory = NULL;
-        const size_t large = (size_t)2 << 20;
-        if (posix_memalign(&memory, bytes >= large ? large : 64, bytes))
-            return NULL;
-    #ifdef MADV_HUGEPAGE
-        if (bytes >= large)
-            madvise(memory, bytes, MADV_HUGEPAGE);
-    #endif
-        return memory;
-    }
-    """
-    void* allocate_rows "ks_allocate_rows"(size_t bytes)
 
 
 @cython.final
@@ -54,6 +34,7 @@ cdef class PodClass:
         self.row_scores, self.answers, self.rules = [], [], []
         for node_class, verdict in enumerate(self.verdicts):
             within(f"verdict of node class {node_class}", verdict, 0, 127)
+        self.c.is_narrow = True
         self.c.node_class_count = len(self.verdicts)
         self.c.verdicts = self.verdicts
         self.c.cpu = request.cpu
@@ -206,6 +187,7 @@ cdef class PodClass:
         cdef score_t weighed = within("weight", weight, 0, MAX_WEIGHT)
         within("sum of weights", self.weights + weighed, 0, MAX_CLASS_WEIGHT)
         self.weights += weighed
+        self.c.is_narrow = self.weights <= NARROW_WEIGHTS
         return weighed
 
     cdef int _score_fit(self, int strategy, object resources, object weight, PodRequest request) except -1:
@@ -243,11 +225,9 @@ cdef class PodClass:
         cdef Py_ssize_t node_classes = self.c.node_class_count
         self.release()
         self._list_resources()
-        self.c.totals = <int32_t*>allocate_rows(shape.rows * sizeof(int32_t))
-        self.c.best = <int32_t*>PyMem_Malloc(shape.blocks * sizeof(int32_t))
-        self.c.ties = <int32_t*>PyMem_Malloc(shape.blocks * sizeof(int32_t))
-        self.c.group_best = <int32_t*>PyMem_Malloc(shape.groups * sizeof(int32_t))
-        self.c.group_ties = <int32_t*>PyMem_Malloc(shape.groups * sizeof(int32_t))
+        cdef bint has_totals = allocate_totals(&self.c.totals, shape.rows, self.c.is_narrow)
+        self.c.blocks = <BestC*>PyMem_Malloc(shape.blocks * sizeof(BestC))
+        self.c.groups = <BestC*>PyMem_Malloc(shape.groups * sizeof(BestC))
         self.c.stale = <int32_t*>PyMem_Malloc((shape.groups + 1) * sizeof(int32_t))
         self.c.is_stale = <unsigned char*>PyMem_Malloc(shape.groups)
         self.c.moves = <int32_t*>PyMem_Malloc(max(1, node_classes) * sizeof(int32_t))
@@ -257,14 +237,14 @@ cdef class PodClass:
             self.c.by_node_class[0] = -1
             self.c.by_node_class += 1
         if (
-            self.c.totals is NULL or self.c.best is NULL or self.c.ties is NULL or self.c.group_best is NULL
-            or self.c.group_ties is NULL or self.c.stale is NULL or self.c.is_stale is NULL or self.c.moves is NULL
-            or self.c.feasible_in is NULL or self.c.by_node_class is NULL
+            not has_totals or self.c.blocks is NULL or self.c.groups is NULL or self.c.stale is NULL
+            or self.c.is_stale is NULL or self.c.moves is NULL or self.c.feasible_in is NULL
+            or self.c.by_node_class is NULL
         ):
             self.release()
             raise MemoryError()
         self.c.shape = shape
-        self.c.bytes = bytes_needed(&shape, node_classes)
+        self.c.bytes = bytes_needed(&self.c, &shape)
         return 0
 
     cdef int _list_resources(self) except -1:
@@ -284,18 +264,17 @@ cdef class PodClass:
 
     cdef int release(self) except -1:
         PyMem_Free(self.c.resources)
-        free(self.c.totals)
-        PyMem_Free(self.c.best)
-        PyMem_Free(self.c.ties)
-        PyMem_Free(self.c.group_best)
-        PyMem_Free(self.c.group_ties)
+        release_totals(&self.c.totals)
+        PyMem_Free(self.c.blocks)
+        PyMem_Free(self.c.groups)
         PyMem_Free(self.c.stale)
         PyMem_Free(self.c.is_stale)
         PyMem_Free(self.c.moves)
         PyMem_Free(self.c.feasible_in)
         if self.c.by_node_class is not NULL:
             PyMem_Free(self.c.by_node_class - 1)
-        self.c.totals = self.c.best = self.c.ties = self.c.group_best = self.c.group_ties = self.c.stale = NULL
+        self.c.blocks = self.c.groups = NULL
+        self.c.stale = NULL
         self.c.is_stale = NULL
         self.c.resources = NULL
         self.c.resource_count = 0
@@ -337,11 +316,12 @@ cdef ShapeC shape_for(row_t rows) noexcept nogil:
     return shape
 
 
-cdef Py_ssize_t bytes_needed(const ShapeC* shape, Py_ssize_t node_classes) noexcept nogil:
-    cdef Py_ssize_t width = sizeof(int32_t)
+cdef Py_ssize_t bytes_needed(const ClassC* c, const ShapeC* shape) noexcept nogil:
+    """Return how much memory a class takes with results for rows of this shape."""
     return (
-        (shape.rows + 2 * shape.blocks + 3 * shape.groups + 2 * node_classes) * width
-        + shape.groups
-        + node_classes * sizeof(Py_ssize_t)
+        shape.rows * width_of(c.is_narrow)
+        + (shape.blocks + shape.groups) * sizeof(BestC)
+        + shape.groups * (sizeof(int32_t) + 1)
+        + c.node_class_count * (2 * sizeof(int32_t) + sizeof(Py_ssize_t))
         + sizeof(ClassC)
     )

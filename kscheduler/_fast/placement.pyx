@@ -28,7 +28,7 @@ from kscheduler._fast.chunks cimport (
     is_small,
     score_chunk,
 )
-from kscheduler._fast.classes cimport BLOCK, BLOCK_SHIFT, ClassC, PodClass, ShapeC, bytes_needed, shape_for
+from kscheduler._fast.classes cimport ClassC, PodClass, ShapeC, bytes_needed, shape_for
 from kscheduler._fast.codes cimport CLASSES_TOGETHER, CPU, MEMORY
 from kscheduler._fast.columns cimport NodeColumns
 from kscheduler._fast.filtering cimport lacking_of_row
@@ -54,17 +54,10 @@ from kscheduler._fast.row_ranking cimport (
     with_row_score,
 )
 from kscheduler._fast.scoring cimport balanced_of_row, fit_of_row
+from kscheduler._fast.simd cimport fetch
+from kscheduler._fast.totals cimport BLOCK, BLOCK_SHIFT, BestC, fetch_total, has_memory, set_total, total_of
 from kscheduler._fast.typedefs cimport amount_t, node_class_t, resource_t, row_t, score_t
 
-cdef extern from *:
-    """
-    #if defined(__GNUC__)
-    #define ks_fetch(address) __builtin_prefetch((address), 1)
-    #else
-    #define ks_fetch(address) ((void)(address))
-    #endif
-    """
-    void fetch "ks_fetch"(const void* address) noexcept nogil
 
 cdef object _INT64_MAX = (1 << 63) - 1
 cdef Py_ssize_t MOST_BYTES = <Py_ssize_t>2 << 30  # limit for the `kept` classes, whatever `max_bytes` is
@@ -73,7 +66,7 @@ cdef enum:
     PENDING = -2  # in place of a total, while changes are read
     FEW = 6  # up to this many changes are read row by row
     FAR = 8  # scoring all rows costs an eighth a row: a class with more changes than that to read scores all rows
-    LINE = 16  # numbers of 32 bits in a cache line
+    IN_LINE = 8  # blocks whose best are in a cache line
     AHEAD = 16  # how many changes ahead rows are fetched into the CPU's cache
     MOST_ROOM = 1_000_000  # pods on a row, as far as room is counted: no sum of all rows may pass 64 bits
     WORTH_A_THREAD = 16_384  # rows; they take 60 us, or 45 us with a worker that has to be woken; 12,000 gain nothing
@@ -88,18 +81,16 @@ cdef inline void fetch_class(const ClassC* c) noexcept nogil:
 
 
 cdef inline void fetch_row(const ClassC* c, row_t row) noexcept nogil:
-    """Fetch into the cache what is written when a row has changed: that lies in three places."""
-    fetch(&c.totals[row])
-    fetch(&c.best[row >> BLOCK_SHIFT])
-    fetch(&c.ties[row >> BLOCK_SHIFT])
+    """Fetch into the cache what is written when a row has changed: that lies in two places."""
+    fetch_total(&c.totals, row)
+    fetch(&c.blocks[row >> BLOCK_SHIFT])
 
 
 cdef inline void fetch_blocks(const ClassC* c) noexcept nogil:
     """Fetch into the cache what is known of all blocks."""
     cdef Py_ssize_t line
-    for line in range(c.shape.blocks // LINE):  # there are whole groups of them
-        fetch(&c.best[line * LINE])
-        fetch(&c.ties[line * LINE])
+    for line in range(c.shape.blocks // IN_LINE):  # there are whole groups of them
+        fetch(&c.blocks[line * IN_LINE])
 
 
 # What ended a run.
@@ -143,7 +134,7 @@ cdef class Placer:
         """Return whether a pod of the class fits on this row (node)."""
         cdef row_t at = within("row", row, 0, self.columns.rows - 1)
         self._catch_up(pod_class)
-        return pod_class.c.totals[at] >= 0
+        return total_of(&pod_class.c.totals, at) >= 0
 
     def place(self, PodClass pod_class not None, random_bits):
         """Return the row of the best node for a pod of the class, chosen like `select_host`; -1 if none is feasible.
@@ -152,14 +143,13 @@ cdef class Placer:
         """
         self._catch_up(pod_class)
         cdef ClassC* c = &pod_class.c
-        cdef Py_ssize_t ties = 0
-        cdef int32_t best
+        cdef BestC best
         with nogil:
-            best = find_best(c, &ties)
-        if best < 0:
+            best = find_best(c)
+        if best.ties == 0:
             return -1
-        cdef Py_ssize_t skipped = 0 if random_bits is None or ties <= 1 else random_bits % ties
-        return nth_best(c, best, skipped)
+        cdef Py_ssize_t skipped = 0 if random_bits is None or best.ties <= 1 else random_bits % best.ties
+        return nth_best(c, best.total, skipped)
 
     def place_many(
         self, classes, const unsigned long long[::1] random_bits, int[::1] rows not None, int[::1] feasible not None
@@ -267,7 +257,7 @@ cdef class Placer:
         self._catch_up(pod_class)
         with nogil:
             for row in range(rows):
-                if domain_by_row[row] >= 0 and pod_class.c.totals[row] >= 0:
+                if domain_by_row[row] >= 0 and total_of(&pod_class.c.totals, row) >= 0:
                     room[domain_by_row[row]] += self.room_of(&pod_class.c, row)
 
     def drop(self, PodClass pod_class not None):
@@ -324,7 +314,7 @@ cdef class Placer:
         cdef ShapeC shape = shape_for(self.columns.capacity)
         for i in range(at, min(<Py_ssize_t>len(pods), at + self.columns.rows // FAR)):
             pod_class = pods[i]
-            needed = bytes_needed(&shape, pod_class.c.node_class_count)
+            needed = bytes_needed(&pod_class.c, &shape)
             if prepared == CLASSES_TOGETHER or self.held_bytes + needed > self.most_bytes(needed):
                 break
             if pod_class.owner is None:
@@ -348,7 +338,7 @@ cdef class Placer:
         self.drop(pod_class)
         pod_class.is_used = True
         cdef ShapeC shape = shape_for(self.columns.capacity)
-        self.make_room(bytes_needed(&shape, pod_class.c.node_class_count))
+        self.make_room(bytes_needed(&pod_class.c, &shape))
         pod_class.allocate()
         pod_class.owner = self
         self.clock += 1
@@ -415,9 +405,9 @@ cdef class Placer:
         const unsigned long long* bits, Py_ssize_t* used_bits, int* rows, int* feasible, int* outcome,
     ) except? -2 nogil:
         """Place pods from number `start` on. Returns the number of the first not placed; `outcome` is set to why."""
-        cdef Py_ssize_t at, ties, skipped
+        cdef Py_ssize_t at, skipped
         cdef ClassC* c
-        cdef int32_t best
+        cdef BestC best
         cdef row_t row
         for at in range(start, count):
             c = classes[at]
@@ -426,7 +416,7 @@ cdef class Placer:
                 fetch_class(classes[at + 2])
             if at + 1 < count:
                 self.fetch_changed(classes[at + 1])
-            if c.shape.rows < self.table.rows or c.totals is NULL:
+            if c.shape.rows < self.table.rows or not has_memory(&c.totals):
                 outcome[0] = UNREADY
                 return at
             if self.must_ask(c):
@@ -437,14 +427,14 @@ cdef class Placer:
             outcome[0] = self.catch_up(c, classes + at + 1, count - at - 1)
             if outcome[0] != DONE:
                 return at
-            best = find_best(c, &ties)
-            if best < 0:
+            best = find_best(c)
+            if best.ties == 0:
                 outcome[0] = NOWHERE
                 return at
             skipped = 0
             if bits is not NULL and c.feasible > 1:
-                skipped = bits[used_bits[0]] % <unsigned long long>ties
-            row = nth_best(c, best, skipped)
+                skipped = bits[used_bits[0]] % <unsigned long long>best.ties
+            row = nth_best(c, best.total, skipped)
             rows[at] = <int>row
             feasible[at] = <int>c.feasible
             if not self.columns.holds(row, c.demand.entries, c.demand.entry_count, c.cpu, c.memory):
@@ -476,12 +466,11 @@ cdef class Placer:
         fetch(c.demand.fit)
         fetch(c.demand.balanced)
         fetch(c.by_node_class)
-        fetch(c.group_best)
-        fetch(c.group_ties)
-        if c.shape.blocks <= LINE * behind:  # all blocks lie in fewer cache lines than there are changes
+        fetch(c.groups)
+        if c.shape.blocks <= IN_LINE * behind:  # all blocks lie in fewer cache lines than there are changes
             fetch_blocks(c)
             for change in range(max(c.cursor, c.fetched), self.columns.changes):
-                fetch(&c.totals[self.columns.changed_rows[change & self.columns.ring_mask]])
+                fetch_total(&c.totals, self.columns.changed_rows[change & self.columns.ring_mask])
         else:
             for change in range(max(c.cursor, c.fetched), self.columns.changes):
                 fetch_row(c, self.columns.changed_rows[change & self.columns.ring_mask])
@@ -588,19 +577,19 @@ cdef class Placer:
         cdef int32_t total
         # 1. Take the changed rows out, under the node class that the class knew them by: that before the first change.
         for change in range(c.cursor, min(c.cursor + AHEAD, end)):
-            fetch(&c.totals[self.columns.changed_rows[change & mask]])
+            fetch_total(&c.totals, self.columns.changed_rows[change & mask])
         for change in range(c.cursor, end):
             if change + AHEAD < end:
-                fetch(&c.totals[self.columns.changed_rows[(change + AHEAD) & mask]])
+                fetch_total(&c.totals, self.columns.changed_rows[(change + AHEAD) & mask])
             row = self.columns.changed_rows[change & mask]
-            total = c.totals[row]
+            total = total_of(&c.totals, row)
             if total >= 0:
                 take_out(c, row, total, self.columns.node_classes_before[change & mask])
-            c.totals[row] = PENDING
+            set_total(&c.totals, row, PENDING)
         # 2. Put them in again, as they are now.
         for change in range(c.cursor, end):
             row = self.columns.changed_rows[change & mask]
-            if c.totals[row] == PENDING:
+            if total_of(&c.totals, row) == PENDING:
                 total = self.score_row(c, row)
                 if total < -1:
                     return BAD_NODE_CLASS
@@ -608,7 +597,7 @@ cdef class Placer:
         # 3. See what is left of blocks that have lost their best rows.
         for change in range(c.cursor, end):
             block = self.columns.changed_rows[change & mask] // BLOCK
-            if c.ties[block] == 0 and c.best[block] >= 0:
+            if c.blocks[block].ties == 0 and c.blocks[block].total >= 0:
                 survey(c, block)
         return DONE
 
@@ -694,7 +683,7 @@ cdef class Placer:
         together[0] = first
         for i in range(min(other_count, <Py_ssize_t>(self.table.rows // FAR))):
             c = others[i]
-            if c.shape.rows < self.table.rows or c.totals is NULL or c.asked_count or c.ruled_count:
+            if c.shape.rows < self.table.rows or not has_memory(&c.totals) or c.asked_count or c.ruled_count:
                 continue
             self.note_changes(c)
             is_new = c.must_rebuild
@@ -763,6 +752,6 @@ cdef class Placer:
         c.cursor = self.columns.changes
         if has_alone:
             for row in range(self.table.rows):
-                if c.totals[row] == ALONE:
+                if total_of(&c.totals, row) == ALONE:
                     put_in(c, row, self.score_row(c, row), self.columns.node_classes[row])
         return DONE

@@ -3,8 +3,9 @@
 from libc.stdint cimport int32_t
 
 from kscheduler._fast.answers cimport AnswersC
-from kscheduler._fast.classes cimport BLOCK, GROUP, ClassC
+from kscheduler._fast.classes cimport GROUP, ClassC
 from kscheduler._fast.codes cimport CLASSES_TOGETHER
+from kscheduler._fast.totals cimport BLOCK, BestC, count_in, count_out, set_total
 from kscheduler._fast.typedefs cimport amount_t, node_class_t, row_t, score_t
 
 
@@ -60,7 +61,7 @@ cdef int add_node_classes(
 cdef bint matters(const ClassC* c, node_class_t node_class) noexcept nogil
 cdef int survey(ClassC* c, Py_ssize_t block) noexcept nogil
 cdef int clear_rest(ClassC* c, row_t rows) noexcept nogil
-cdef int32_t find_best(ClassC* c, Py_ssize_t* ties) noexcept nogil
+cdef BestC find_best(ClassC* c) noexcept nogil
 cdef row_t nth_best(const ClassC* c, int32_t best, Py_ssize_t skipped) noexcept nogil
 
 
@@ -107,21 +108,20 @@ cdef inline int32_t with_row_score(const ClassC* c, row_t row, int32_t total) no
     return total + <int32_t>own if own >= 0 else -1
 
 
-cdef inline void mark_stale(ClassC* c, row_t row) noexcept nogil:
-    cdef Py_ssize_t group = row // (GROUP * BLOCK)
-    if not c.is_stale[group]:
-        c.is_stale[group] = 1
-        c.stale[c.stale_count] = <int32_t>group
-        c.stale_count = c.stale_count + 1
+cdef inline void mark_stale(ClassC* c, Py_ssize_t group) noexcept nogil:
+    c.stale[c.stale_count] = <int32_t>group
+    c.stale_count = c.stale_count + (c.groups[group].ties == 0 and not c.is_stale[group])
+    c.is_stale[group] |= c.groups[group].ties == 0
 
 
 cdef inline void take_out(ClassC* c, row_t row, int32_t total, node_class_t node_class) noexcept nogil:
     """Stop counting a row. A block that lost its best rows must be surveyed after all rows have come and gone."""
-    cdef Py_ssize_t block = row // BLOCK
+    cdef Py_ssize_t block = row // BLOCK, group = block // GROUP
     c.feasible = c.feasible - 1
-    if total == c.best[block]:
-        c.ties[block] = c.ties[block] - 1
-        mark_stale(c, row)
+    count_out(&c.blocks[block], total)
+    count_out(&c.groups[group], total)
+    count_out(&c.best, total)
+    mark_stale(c, group)
     if c.is_uneven:
         c.feasible_in[node_class] = c.feasible_in[node_class] - 1
         if c.feasible_in[node_class] == 0:
@@ -129,15 +129,14 @@ cdef inline void take_out(ClassC* c, row_t row, int32_t total, node_class_t node
 
 
 cdef inline void put_in(ClassC* c, row_t row, int32_t total, node_class_t node_class) noexcept nogil:
-    cdef Py_ssize_t block = row // BLOCK
-    c.totals[row] = total
+    cdef Py_ssize_t block = row // BLOCK, group = block // GROUP
+    set_total(&c.totals, row, total)
     if total < 0:
         return
     c.feasible = c.feasible + 1
-    if total >= c.best[block]:
-        c.ties[block] = c.ties[block] + 1 if total == c.best[block] else 1
-        c.best[block] = total
-        mark_stale(c, row)
+    count_in(&c.blocks[block], total)
+    count_in(&c.groups[group], total)
+    count_in(&c.best, total)
     if c.is_uneven:
         c.feasible_in[node_class] = c.feasible_in[node_class] + 1
         if c.feasible_in[node_class] == 1:

@@ -8,28 +8,35 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from kscheduler._fast.chunks cimport ALONE, CHUNK, FIELDS, ChunkC, fill_resource, fill_room, score_chunk
-from kscheduler._fast.classes cimport BLOCK, BLOCK_SHIFT, GROUP, GROUP_SHIFT, ClassC
+from kscheduler._fast.classes cimport GROUP, GROUP_SHIFT, ClassC
 from kscheduler._fast.codes cimport CLASSES_TOGETHER, CPU, MEMORY
 from kscheduler._fast.scoring cimport normalized
 from kscheduler._fast.simd cimport cloned, in_ints, out_ints
+from kscheduler._fast.totals cimport (
+    BLOCK,
+    BLOCK_SHIFT,
+    LINE,
+    BestC,
+    best_total,
+    clear_totals,
+    exchange,
+    fetch_total,
+    move_totals,
+    set_total,
+    single,
+    store_totals,
+    total_of,
+)
 from kscheduler._fast.typedefs cimport amount_t, node_class_t, row_t, score_t
 from kscheduler._fast.worker_threads cimport hand_over, take_back
 
 cdef extern from *:
-    """
-    #if defined(__GNUC__)
-    #define ks_fetch(address) __builtin_prefetch((address), 1)
-    #else
-    #define ks_fetch(address) ((void)(address))
-    #endif
-    """
-    void fetch "ks_fetch"(const void* address) noexcept nogil
     row_t take_rows "__atomic_fetch_add"(row_t* next, row_t count, int order) noexcept nogil
     int RELAXED "__ATOMIC_RELAXED"
 
 
 cdef enum:
-    LINE = 16  # totals in a cache line
+    SPARE = 16  # counts; more than a cache line of them
     SHARE = 2_048  # rows, whole chunks, some 8 us; a thread that begins late or is held up leaves the rest to others
     NEAR = 32_768  # rows whose totals, of many classes, are in the L2 cache; those of more have to be fetched in time
 
@@ -38,6 +45,8 @@ cdef enum:
     UNREAD
     FILLED
     TOO_LARGE  # an amount is too large for doubles
+
+cdef int32_t UNKNOWN = 0x7FFFFFFF  # the best of a group that was not surveyed yet: no total is higher
 
 # --- all rows ---
 
@@ -53,7 +62,7 @@ cdef bint begin_part(Py_ssize_t worker, PartC* part) noexcept nogil:
     cdef Py_ssize_t* shared[CLASSES_TOGETHER]
     # With a cache line to spare after each class's: they are written at every row.
     for i in range(part.count):
-        needed += part.classes[i].node_class_count + 2 * LINE
+        needed += part.classes[i].node_class_count + 2 * SPARE
     part.counts = <Py_ssize_t*>calloc(needed, sizeof(Py_ssize_t))
     if part.counts is NULL:
         return False
@@ -61,7 +70,7 @@ cdef bint begin_part(Py_ssize_t worker, PartC* part) noexcept nogil:
     for i in range(part.count):
         shared[i] = part.found[i].feasible_in
         part.found[i].feasible_in = part.counts + needed
-        needed += part.classes[i].node_class_count + 2 * LINE
+        needed += part.classes[i].node_class_count + 2 * SPARE
     if hand_over(worker, look_at_part, part):
         return True
     free(part.counts)
@@ -105,19 +114,23 @@ cdef int clear_rest(ClassC* c, row_t rows) noexcept nogil:
     """Clear the totals past the last row, and mark the best of all groups as stale."""
     cdef row_t chunks_end = (rows + CHUNK - 1) // CHUNK * CHUNK
     cdef Py_ssize_t block
-    memset(c.totals + chunks_end, -1, (c.shape.rows - chunks_end) * sizeof(int32_t))
+    clear_totals(&c.totals, chunks_end, c.shape.rows)
     for block in range(chunks_end // BLOCK, c.shape.blocks):
-        c.best[block] = -1
-        c.ties[block] = 0
+        c.blocks[block].total = -1
+        c.blocks[block].ties = 0
     return _mark_all(c)
 
 
 cdef int _mark_all(ClassC* c) noexcept nogil:
     cdef Py_ssize_t group
     for group in range(c.shape.groups):
+        c.groups[group].total = UNKNOWN
+        c.groups[group].ties = 0
         c.is_stale[group] = 1
         c.stale[group] = <int32_t>group
     c.stale_count = c.shape.groups
+    c.best.total = UNKNOWN
+    c.best.ties = 0
     return 0
 
 
@@ -135,7 +148,7 @@ cdef int _look_for_class(
     PartC* part, ClassC* c, FoundC* found, row_t start, Py_ssize_t count, bint has_room
 ) noexcept nogil:
     cdef const TableC* table = part.table
-    cdef int32_t* totals = c.totals + start
+    cdef int32_t totals[CHUNK]
     cdef const node_class_t* node_classes = table.node_classes + start
     cdef int32_t wrong = 0, alone = 0, feasible = 0
     cdef ChunkC chunk
@@ -153,9 +166,10 @@ cdef int _look_for_class(
         found.is_bad = True
         return 0
     _add_node_classes(totals, node_classes, c.by_node_class, count)
-    for i in range(start, own_scores_end(c, start + count)):
-        if c.totals[i] >= 0:
-            c.totals[i] = with_row_score(c, i, c.totals[i])
+    for i in range(own_scores_end(c, start + count) - start):
+        if totals[i] >= 0:
+            totals[i] = with_row_score(c, start + i, totals[i])
+    store_totals(&c.totals, start, totals, CHUNK)
     _tally(totals, count, &feasible, &alone)
     found.feasible = found.feasible + feasible
     found.has_alone = found.has_alone or alone
@@ -287,17 +301,10 @@ cdef int renormalize(ClassC* c, const TableC* table) noexcept nogil:
     for node_class in range(c.node_class_count):
         c.moves[node_class] = _sum_of_lists(c, node_class) - c.by_node_class[node_class]
         c.by_node_class[node_class] = c.by_node_class[node_class] + c.moves[node_class]
-    _move(c.totals, table.node_classes, c.moves, table.rows)
+    move_totals(&c.totals, table.node_classes, c.moves, table.rows)
     for block in range((table.rows + BLOCK - 1) // BLOCK):
         survey(c, block)
     return _mark_all(c)
-
-
-cdef cloned _move(out_ints totals, in_ints node_classes, in_ints moves, Py_ssize_t rows) noexcept nogil:
-    cdef Py_ssize_t row
-    for row in range(rows):
-        if totals[row] >= 0:
-            totals[row] = totals[row] + moves[node_classes[row]]
 
 
 # --- some rows ---
@@ -313,16 +320,16 @@ cdef int apply_totals(
     cdef int32_t lost[CHUNK]
     cdef int32_t moved[CHUNK]
     cdef int32_t before[CHUNK]
-    cdef Py_ssize_t lost_count = 0, moved_count = 0, stale_count = c.stale_count, i, at, line
-    cdef int32_t row, block, group, old, new, best, ties
-    cdef int32_t touches, is_lost
-    cdef const int32_t* near
+    cdef Py_ssize_t lost_count = 0, moved_count = 0, i, at, line
+    cdef int32_t row, block, group, old, new, is_lost
+    cdef BestC block_before, group_before
+    cdef row_t first
     cdef bint is_far = c.shape.rows > NEAR
     # 1. Most pods are small beside a node: of most rows the total stays.
     for i in range(count):
         row = rows[i]
-        old = c.totals[row]
-        c.totals[row] = totals[i]
+        old = total_of(&c.totals, row)
+        set_total(&c.totals, row, totals[i])
         moved[moved_count] = <int32_t>i
         before[moved_count] = old
         moved_count += old != totals[i]
@@ -330,30 +337,27 @@ cdef int apply_totals(
         i = moved[at]
         row = rows[i]
         block = row >> BLOCK_SHIFT
-        old, new, best, ties = before[at], totals[i], c.best[block], c.ties[block]
-        ties = 1 if new > best else ties + (new == best) - (old == best)
-        touches = (old == best) | (new >= best)
-        best = new if new > best else best
-        c.best[block] = best
-        c.ties[block] = ties
+        group = block >> GROUP_SHIFT
+        old, new = before[at], totals[i]
+        block_before, group_before = c.blocks[block], c.groups[group]
+        is_lost = old == block_before.total
+        exchange(&c.blocks[block], single(old), single(new))
         # 2. A block that has lost its best row is surveyed when all rows are there; one that had none has lost none.
-        is_lost = touches & (ties == 0)
+        is_lost &= c.blocks[block].ties == 0
         lost[lost_count] = block
         lost_count += is_lost
         if is_far:
-            near = c.totals + (block * BLOCK if is_lost else row)
-            for line in range(BLOCK // LINE):
-                fetch(near + is_lost * line * LINE)
-        # 3. A group with such a block is stale.
-        group = block >> GROUP_SHIFT
-        c.stale[stale_count] = group
-        stale_count += touches & (c.is_stale[group] == 0)
-        c.is_stale[group] |= touches
+            first = block * BLOCK if is_lost else row
+            for line in range(BLOCK * sizeof(int32_t) // LINE):
+                fetch_total(&c.totals, first + is_lost * line * LINE // sizeof(int32_t))
+        # 3. The best of all blocks, of all groups.
+        exchange(&c.groups[group], block_before, c.blocks[block])
+        exchange(&c.best, group_before, c.groups[group])
+        mark_stale(c, group)
         if (old ^ new) < 0:
             _count_feasible(c, node_classes[i], new >= 0)
-    c.stale_count = stale_count
     for i in range(lost_count):
-        if c.ties[lost[i]] == 0:
+        if c.blocks[lost[i]].ties == 0:
             survey(c, lost[i])
     return 0
 
@@ -373,63 +377,61 @@ cdef int _count_feasible(ClassC* c, node_class_t node_class, bint is_feasible) n
 
 cdef int survey(ClassC* c, Py_ssize_t block) noexcept nogil:
     """Find the best total in a block of rows, and how many of its rows have it."""
-    _survey_rows(c.totals + block * BLOCK, &c.best[block], &c.ties[block])
+    best_total(&c.totals, block * BLOCK, &c.blocks[block])
     return 0
 
 
-cdef cloned _survey_rows(in_ints totals, out_ints best, out_ints ties) noexcept nogil:
-    cdef Py_ssize_t i
-    cdef int32_t highest = -1, equal = 0
-    for i in range(BLOCK):
-        highest = totals[i] if totals[i] > highest else highest
-    for i in range(BLOCK):
-        equal += totals[i] == highest
-    best[0] = highest
-    ties[0] = equal if highest >= 0 else 0
+cdef BestC _best_of(const BestC* some, Py_ssize_t count) noexcept nogil:
+    """Return the best of blocks, or of groups, together."""
+    cdef BestC best
+    _survey(<const int32_t*>some, count, &best.total, &best.ties)
+    return best
 
 
-cdef cloned _survey_blocks(
-    in_ints best, in_ints ties, Py_ssize_t count, out_ints highest_of_all, out_ints ties_of_all
-) noexcept nogil:
+cdef cloned _survey(in_ints bests, Py_ssize_t count, out_ints total, out_ints ties) noexcept nogil:
+    """Find the highest total, and the sum of its ties. A BestC is two numbers: its total, and after it its ties."""
     cdef Py_ssize_t i
     cdef int32_t highest = -1, sum_of_ties = 0
     for i in range(count):
-        highest = best[i] if best[i] > highest else highest
+        highest = bests[2 * i] if bests[2 * i] > highest else highest
     for i in range(count):
-        sum_of_ties += ties[i] if best[i] == highest else 0
-    highest_of_all[0] = highest
-    ties_of_all[0] = sum_of_ties
+        sum_of_ties += bests[2 * i + 1] if bests[2 * i] == highest else 0
+    total[0] = highest
+    ties[0] = sum_of_ties
 
 
-cdef int32_t find_best(ClassC* c, Py_ssize_t* ties) noexcept nogil:
-    """Return the highest total of all rows, or -1. Sets `ties` to how many rows have it."""
+cdef BestC find_best(ClassC* c) noexcept nogil:
+    """Return the best of all rows."""
+    if c.best.ties == 0:
+        _survey_stale(c)
+        c.best = _best_of(c.groups, c.shape.groups)
+    return c.best
+
+
+cdef int _survey_stale(ClassC* c) noexcept nogil:
     cdef Py_ssize_t i, group
-    cdef int32_t best, found
     for i in range(c.stale_count):
         group = c.stale[i]
-        _survey_blocks(
-            c.best + group * GROUP, c.ties + group * GROUP, GROUP, &c.group_best[group], &c.group_ties[group]
-        )
+        if c.groups[group].ties == 0:
+            c.groups[group] = _best_of(c.blocks + group * GROUP, GROUP)
         c.is_stale[group] = 0
     c.stale_count = 0
-    _survey_blocks(c.group_best, c.group_ties, c.shape.groups, &best, &found)
-    ties[0] = found
-    return best
+    return 0
 
 
 cdef row_t nth_best(const ClassC* c, int32_t best, Py_ssize_t skipped) noexcept nogil:
     """Return number `skipped`, from 0, of the rows with the best total, in ascending order."""
     cdef Py_ssize_t group = 0, block
     cdef row_t row
-    while c.group_best[group] != best or skipped >= c.group_ties[group]:
-        skipped -= c.group_ties[group] if c.group_best[group] == best else 0
+    while c.groups[group].total != best or skipped >= c.groups[group].ties:
+        skipped -= c.groups[group].ties if c.groups[group].total == best else 0
         group += 1
     block = group * GROUP
-    while c.best[block] != best or skipped >= c.ties[block]:
-        skipped -= c.ties[block] if c.best[block] == best else 0
+    while c.blocks[block].total != best or skipped >= c.blocks[block].ties:
+        skipped -= c.blocks[block].ties if c.blocks[block].total == best else 0
         block += 1
     row = block * BLOCK
-    while c.totals[row] != best or skipped:
-        skipped -= c.totals[row] == best
+    while total_of(&c.totals, row) != best or skipped:
+        skipped -= total_of(&c.totals, row) == best
         row += 1
     return row

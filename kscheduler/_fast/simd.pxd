@@ -3,7 +3,7 @@
 #
 # `in_` and `out_` types promise that what is written overlaps nothing else. A `cloned` function returns nothing.
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 
 cdef extern from *:
     """
@@ -11,6 +11,12 @@ cdef extern from *:
     #define KS_CLONED __attribute__((target_clones("avx512f", "avx2", "default")))
     #else
     #define KS_CLONED
+    #endif
+
+    #if defined(__GNUC__)
+    #define ks_fetch(address) __builtin_prefetch((address), 1)
+    #else
+    #define ks_fetch(address) ((void)(address))
     #endif
 
     /* An integer within +-2^51 as a double: two cheap operations, where only AVX-512DQ converts 64 bits at once. */
@@ -21,6 +27,7 @@ cdef extern from *:
     }
     """
     double as_double "ks_as_double"(int64_t value) noexcept nogil
+    void fetch "ks_fetch"(const void* address) noexcept nogil  # into the CPU's cache, to be written
     ctypedef void cloned "KS_CLONED void"
     ctypedef const double* in_doubles "const double *restrict"
     ctypedef double* out_doubles "double *restrict"
@@ -30,3 +37,5 @@ cdef extern from *:
     ctypedef uint64_t* out_bits "uint64_t *restrict"
     ctypedef const int32_t* in_ints "const int32_t *restrict"
     ctypedef int32_t* out_ints "int32_t *restrict"
+    ctypedef const int16_t* in_shorts "const int16_t *restrict"
+    ctypedef int16_t* out_shorts "int16_t *restrict"

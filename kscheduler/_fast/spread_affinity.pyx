@@ -20,6 +20,7 @@ from kscheduler._fast.scoring cimport normalized
 from kscheduler._fast.simd cimport cloned, in_doubles, in_ints, out_doubles, out_ints
 from kscheduler._fast.tallies cimport MAX_SUM, DomainTally, TallyC, least
 from kscheduler._fast.topology cimport RowMask
+from kscheduler._fast.totals cimport load_totals
 from kscheduler._fast.typedefs cimport node_class_t, row_t, score_t
 
 cdef object _INT32_MAX = (1 << 31) - 1
@@ -323,7 +324,7 @@ cdef class Joiner:
             return 0
         self._hold(rows, slots, c.node_class_count)
         # 1. What the rows alone decide, 2. what other pods rule out.
-        memcpy(self.keep, c.totals, rows * sizeof(int32_t))
+        load_totals(&c.totals, rows, self.keep)
         for i in range(len(parts)):
             (<JoinTerms>parts[i])._rule_out(self)
         _count(self.keep, rows, &self.feasible)

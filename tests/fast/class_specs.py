@@ -12,7 +12,7 @@ from tests.fast.strategies import RESOURCES, pods, shapes, weighted
 
 PROFILES = 4
 by_node_class = st.lists(st.one_of(st.integers(0, 3), st.integers(0, 1 << 53)), min_size=PROFILES, max_size=PROFILES)
-weights = st.integers(0, 100)
+weights = st.integers(0, 100) | st.just(1_000)  # with which totals take more than 16 bits
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,88 @@
+# Totals by row for a pod class, in 16 bits if no total of the class can be larger, as with the usual weights.
+#
+# With many classes on large tables their totals are in no cache: half the bytes are half the lines to fetch.
+
+from libc.stdint cimport int16_t, int32_t
+
+from kscheduler._fast.simd cimport fetch
+from kscheduler._fast.typedefs cimport node_class_t, row_t
+
+cdef enum:
+    NARROW_WEIGHTS = 327  # most that the weights may sum up to for 16 bits to hold any total: scores are 0..100
+    LINE = 64  # bytes in a cache line
+    BLOCK_SHIFT = 6  # log2 of BLOCK
+    BLOCK = 64  # rows in a block: finding the best takes a few vector instructions and cache lines
+
+
+cdef struct TotalsC:
+    # One of both is NULL, or both are while there is no memory.
+    int16_t* narrow  # [row]
+    int32_t* wide  # [row]
+
+
+cdef struct BestC:
+    # The best of some rows.
+    int32_t total  # -1: none is feasible
+    int32_t ties  # rows with that total
+
+
+cdef bint allocate_totals(TotalsC* totals, row_t rows, bint is_narrow) noexcept nogil
+cdef void release_totals(TotalsC* totals) noexcept nogil
+cdef Py_ssize_t width_of(bint is_narrow) noexcept nogil
+cdef void store_totals(TotalsC* totals, row_t start, const int32_t* values, Py_ssize_t count) noexcept nogil
+cdef void load_totals(const TotalsC* totals, row_t rows, int32_t* values) noexcept nogil
+cdef void clear_totals(TotalsC* totals, row_t start, row_t end) noexcept nogil
+cdef void move_totals(
+    TotalsC* totals, const node_class_t* node_classes, const int32_t* moves, row_t rows
+) noexcept nogil
+cdef void best_total(const TotalsC* totals, row_t start, BestC* best) noexcept nogil
+
+
+cdef inline bint has_memory(const TotalsC* totals) noexcept nogil:
+    return totals.narrow is not NULL or totals.wide is not NULL
+
+
+cdef inline BestC single(int32_t total) noexcept nogil:
+    """Return one row as the best of some: none, if it is not feasible."""
+    cdef BestC best
+    best.total = total
+    best.ties = total >= 0
+    return best
+
+
+cdef inline void count_in(BestC* best, int32_t total) noexcept nogil:
+    """Count one more row."""
+    if total >= best.total:
+        best.ties = best.ties + 1 if total == best.total else 1
+        best.total = total
+
+
+cdef inline void count_out(BestC* best, int32_t total) noexcept nogil:
+    """Count one row less. Without ties what is left has to be surveyed, which is no better."""
+    best.ties = best.ties - (total == best.total)
+
+
+cdef inline void exchange(BestC* best, BestC old, BestC new) noexcept nogil:
+    """Count the best of some of the rows as `new` which were counted as `old`; without a branch."""
+    cdef int32_t ties = best.ties - (old.ties if old.total == best.total else 0)
+    best.ties = (new.ties if new.total > best.total else ties + new.ties) if new.total >= best.total else ties
+    best.total = new.total if new.total > best.total else best.total
+
+
+cdef inline int32_t total_of(const TotalsC* totals, row_t row) noexcept nogil:
+    return totals.narrow[row] if totals.narrow is not NULL else totals.wide[row]
+
+
+cdef inline void set_total(TotalsC* totals, row_t row, int32_t total) noexcept nogil:
+    if totals.narrow is not NULL:
+        totals.narrow[row] = <int16_t>total
+    else:
+        totals.wide[row] = total
+
+
+cdef inline void fetch_total(const TotalsC* totals, row_t row) noexcept nogil:
+    """Fetch into the cache what is read and written when a row's total changes."""
+    if totals.narrow is not NULL:
+        fetch(totals.narrow + row)
+    else:
+        fetch(totals.wide + row)
