@@ -229,6 +229,12 @@ class Informer(Generic[T]):
 
     async def run(self) -> None:
         """List, then watch, and start again whenever the watch ends, until cancelled."""
+        try:
+            await self._repeat()
+        finally:
+            self._outages.forget(self)
+
+    async def _repeat(self) -> None:
         while True:
             try:
                 if not self.resource_version or (
@@ -581,6 +587,7 @@ class Informer(Generic[T]):
             self._outages.rights.refused(self, self.resource, str(error))
             log.debug("not allowed to list and watch", extra=extra)
         elif isinstance(error, NotFound) and self._may_be_unknown:
+            self._outages.rights.allows(self)  # rights are asked before what is served
             log.log(
                 logging.INFO if is_new else logging.DEBUG,
                 "kind not served by the apiserver; it is looked for again",

@@ -45,14 +45,23 @@ class MissingRights:
         if self._missing.pop(informer, None) is None:
             return False
         if not self._missing:
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
             if self._logged:
                 log.info("allowed to list and watch again", extra={"kinds": self._kinds})
-            self._logged.clear()
-            self._kinds = 0
+            self._end()
         return True
+
+    def forget(self, informer: object) -> None:
+        """Note that an informer was stopped: what it may not list or watch is of no interest any more."""
+        if self._missing.pop(informer, None) is not None and not self._missing:
+            self._end()
+
+    def _end(self) -> None:
+        """Begin anew, as if none had ever been refused."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._logged.clear()
+        self._kinds = 0
 
     def _log(self) -> None:
         self._timer = None

@@ -62,3 +62,8 @@ class Outages:
         if self._hindered:
             return None
         return Outage(len(self._kinds), self._clock.now() - self._since_s)
+
+    def forget(self, informer: object) -> None:
+        """Note that an informer was stopped, whether it was hindered or not."""
+        self._hindered.discard(informer)
+        self.rights.forget(informer)

@@ -28,10 +28,11 @@ from kscheduler.client.kinds import (
     UNFINISHED_PODS,
     Resource,
 )
+from kscheduler.client.missing_rights import GATHER_S
 from kscheduler.client.outages import Outages
 from kscheduler.client.protocol import EventType, Page, WatchEvent
 from kscheduler.client.retry_pauses import RetryPauses
-from kscheduler.errors import APIError, DecodeError, Forbidden, Gone, Unreachable
+from kscheduler.errors import APIError, DecodeError, Forbidden, Gone, NotFound, Unreachable
 from kscheduler.observability.measurements import Measurements
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import ClusterClient
@@ -815,6 +816,40 @@ def test_rights_that_are_taken_away_are_named_in_one_line_for_all_kinds_that_mis
     assert vars(missing)["kinds"] == len(MANY_KINDS)
     assert all(kind.plural in vars(missing)["needs"] for kind in MANY_KINDS)
     assert (end.getMessage(), vars(end)["kinds"]) == ("allowed to list and watch again", len(MANY_KINDS))
+
+
+def test_an_informer_that_is_stopped_while_it_is_refused_misses_no_right_any_more(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        outages = Outages(clock)
+        refused: Any = ScriptedClient([Forbidden("no", status=403)], [])
+        kinds: tuple[Resource[Any], ...] = (PODS, NODES)
+        informers = [
+            Informer(refused, kind, Recorder(), clock=clock, rng=random.Random(1), outages=outages) for kind in kinds
+        ]
+        tasks = [asyncio.ensure_future(informer.run()) for informer in informers]
+        await asyncio.sleep(GATHER_S / 2)
+        tasks[0].cancel()
+        await asyncio.sleep(30)
+        tasks[1].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    run_virtual(main())
+    assert [vars(record).get("needs") for record in caplog.records] == ["list and watch on nodes in v1"]
+
+
+def test_a_kind_that_is_not_served_any_more_misses_no_right(caplog: pytest.LogCaptureFixture) -> None:
+    refused, unknown = Forbidden("no", status=403), NotFound("no such kind", status=404)
+    client = ScriptedClient([refused, refused, refused, refused, unknown], [])
+    caplog.set_level(logging.INFO, logger="kscheduler.client")
+    play(client, 30, may_be_unknown=True)
+    assert [record.getMessage() for record in caplog.records] == [
+        "not allowed to list and watch",
+        "allowed to list and watch again",
+        "kind not served by the apiserver; it is looked for again",
+    ]
 
 
 def test_the_last_error_is_there_for_readiness() -> None:

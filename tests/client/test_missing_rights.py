@@ -66,6 +66,38 @@ def test_a_refusal_of_a_moment_is_not_worth_a_line(caplog: pytest.LogCaptureFixt
     assert logged(scenario, caplog) == []
 
 
+def test_a_kind_whose_informer_was_stopped_is_not_named_any_more(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(rights: MissingRights) -> None:
+        for kind in (PODS, NODES):
+            rights.refused(kind.plural, kind, "no")
+        rights.forget("pods")
+        await asyncio.sleep(2 * GATHER_S)
+        assert rights.allows("nodes")
+
+    assert logged(scenario, caplog) == [(MISSING, "list and watch on nodes in v1"), (ALLOWED, "")]
+
+
+def test_nothing_is_allowed_again_if_the_last_informer_that_was_refused_is_stopped(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(rights: MissingRights) -> None:
+        rights.refused("pods", PODS, "no")
+        await asyncio.sleep(2 * GATHER_S)
+        rights.forget("pods")
+        rights.forget("pods")
+        rights.refused("nodes", NODES, "no")
+        await asyncio.sleep(2 * GATHER_S)
+        rights.forget("nodes")
+        rights.refused("pods", PODS, "no")
+        rights.forget("pods")
+        await asyncio.sleep(2 * AGAIN_S)
+
+    assert logged(scenario, caplog) == [
+        (MISSING, "list and watch on pods in v1"),
+        (MISSING, "list and watch on nodes in v1"),
+    ]
+
+
 def test_rights_that_are_taken_away_again_are_named_again(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(rights: MissingRights) -> None:
         for _ in range(2):

@@ -34,6 +34,15 @@ def test_the_same_cause_is_news_again_in_the_next_outage() -> None:
     assert outages.kinds == 1
 
 
+def test_an_informer_that_was_stopped_hinders_the_end_of_no_outage() -> None:
+    outages = Outages(ManualClock())
+    for informer, kind in (("a", "pods"), ("b", "nodes")):
+        outages.is_news(informer, kind, "refused")
+    outages.forget("a")
+    assert not outages.hinders("a")
+    assert outages.leave("b") == Outage(kinds=2, seconds=0.0)
+
+
 def test_causes_that_are_never_the_same_end_up_unsaid() -> None:
     outages = Outages(ManualClock())
     news = [outages.is_news("a", "pods", f"request {number}") for number in range(1000)]
