@@ -144,7 +144,8 @@ class PodEvents:
         if self._past_bindings is not None and self._past_bindings.is_open:
             self._past_bindings.forget(uid)
         self._leave_queue(uid)
-        if self._cache.remove_pod(uid) is not None:
+        # A bound pod that is not in the cache could not be read. kube-scheduler requeues pods for each that goes.
+        if self._cache.remove_pod(uid) is not None or pod.spec.node_name:
             self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None, self._clock.now())
         elif pod.status.nominated_node_name and self._is_ours(pod):
             self._free_nominated_room(pod)
@@ -253,7 +254,10 @@ class PodEvents:
         self._measure.bad_object("pods")
         self._queue.delete(pod.metadata.uid)
         self._nominations.remove(pod.metadata.uid)
-        self._cache.remove_pod(pod.metadata.uid)
+        dropped = self._cache.remove_pod(pod.metadata.uid)
+        if dropped is not None:  # its room is given to others, as if it had been deleted
+            self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, dropped.pod, None, self._clock.now())
+            self._wake()
 
 
 class NodeDocuments:
@@ -330,9 +334,12 @@ class NodeEvents:
         self._wake()
 
     def on_delete(self, node: Node) -> None:
-        if self._cache.remove_node(node.metadata.name):
-            self._queue.move_all_to_active_or_backoff(NODE_DELETE, node, None, self._clock.now())
-            self._wake()
+        self._cache.remove_node(node.metadata.name)  # it is not there if it could not be read
+        self._requeue_without(node)
+
+    def _requeue_without(self, node: Node) -> None:
+        self._queue.move_all_to_active_or_backoff(NODE_DELETE, node, None, self._clock.now())
+        self._wake()
 
     def _read(self, node: Node, change: NodeChange | None = None) -> bool:
         try:
@@ -340,7 +347,8 @@ class NodeEvents:
         except DecodeError as error:
             log.error("node cannot be read and takes no pods", extra={"node": node.key, "err": str(error)})
             self._measure.bad_object("nodes")
-            self._cache.remove_node(node.metadata.name)
+            if self._cache.remove_node(node.metadata.name):
+                self._requeue_without(node)
             return False
         return True
 

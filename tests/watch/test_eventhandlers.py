@@ -375,6 +375,50 @@ def test_a_bound_pod_that_cannot_be_read_can_be_deleted(bench: Bench) -> None:
     bench.check()
 
 
+def test_pods_that_wait_for_room_are_woken_when_a_bound_pod_that_cannot_be_read_is_deleted(bench: Bench) -> None:
+    bad = bad_pod().node(N).obj()
+    bench.pods.on_add(bad)
+    bench.wait_for("Rooms")
+    bench.pods.on_delete(bad)
+    assert bench.woke
+    bench.check()
+
+
+def test_pods_that_wait_for_room_are_woken_when_a_bound_pod_becomes_unreadable_and_holds_none_any_more(
+    bench: Bench,
+) -> None:
+    good, bad = make_pod("p").req(cpu="1").node(N).obj(), bad_pod().node(N).resource_version("2").obj()
+    bench.pods.on_add(good)
+    bench.wait_for("Rooms")
+    wakes = bench.wakes
+    bench.pods.on_update(good, bad)
+    assert bench.woke
+    assert bench.wakes > wakes
+    bench.check()
+
+
+def test_a_pending_pod_that_cannot_be_read_holds_no_room_for_which_its_end_would_wake_others(bench: Bench) -> None:
+    bad = bad_pod().obj()
+    bench.pods.on_add(bad)
+    bench.wait_for("Rooms")
+    bench.pods.on_delete(bad)
+    assert not bench.woke
+
+
+def test_pods_that_wait_for_a_node_to_go_are_woken_when_one_cannot_be_read_any_more_and_when_that_goes(
+    bench: Bench,
+) -> None:
+    bad = resize(cpu="-1")(node())
+    bench.nodes.on_add(node())
+    bench.wait_for("Nodes")
+    bench.nodes.on_update(node(), bad)
+    assert bench.woke
+    bench.queue.add_unschedulable_if_not_present(bench.pop(), bench.clock.now(), {"Nodes"})
+    bench.nodes.on_delete(bad)
+    assert bench.woke
+    bench.check()
+
+
 def test_a_node_that_cannot_be_read_takes_no_pods(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     bad = resize(cpu="-1")(node())
     bench.nodes.on_add(node())
