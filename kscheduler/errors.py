@@ -32,7 +32,7 @@ class PluginError(KSchedulerError):
 
 
 class StoppedItself(KSchedulerError):
-    """A coroutine ended as if it had been cancelled, though nobody did that."""
+    """A coroutine ended as if it had been cancelled, though nobody did that, or by another exception of that kind."""
 
 
 class APIError(KSchedulerError):

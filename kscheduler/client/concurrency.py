@@ -94,9 +94,11 @@ async def within(
 ) -> T:
     """Return the coroutine's result. Cancels it and raises TimeoutError after `timeout_s` seconds.
 
-    Raises StoppedItself if the coroutine raises a CancelledError though nobody cancelled it: let through, it would end
-    the task of the caller. Before Python 3.12, asyncio.wait_for loses a cancellation that arrives together with the
-    result. Here the result is dropped in that case and passed to `give_up`, which can close it.
+    Raises StoppedItself if the coroutine raises a CancelledError though nobody cancelled it, or anything else that is
+    no `Exception`: let through, it would end the task of the caller. It is the cause.
+
+    Before Python 3.12, asyncio.wait_for loses a cancellation that arrives together with the result. Here the result is
+    dropped in that case and passed to `give_up`, which can close it.
     """
     task = asyncio.ensure_future(coroutine)
     try:
@@ -107,9 +109,12 @@ async def within(
     if not task.done():
         await abandon(give_up, task)
         raise TimeoutError
-    if task.cancelled():
-        raise StoppedItself("it was cancelled, by itself")
-    return task.result()
+    try:
+        return task.result()
+    except Exception:
+        raise
+    except BaseException as error:
+        raise StoppedItself(f"it raised {type(error).__name__}") from error
 
 
 async def abandon(give_up: Callable[[T], object] | None, *tasks: asyncio.Future[T]) -> None:

@@ -12,8 +12,10 @@ import inspect
 import logging
 import math
 import operator
+import signal
 import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from kscheduler._fast import MAX_RAW, Verdicts
@@ -167,6 +169,17 @@ DEFAULTS: Mapping[str, tuple[str, ...]] = {  # method that may be missing -> add
 }
 
 
+def _is_ctrl_c(error: BaseException) -> bool:
+    """Return True for a KeyboardInterrupt that may be the user's.
+
+    `kscheduler run` has its event loop handle the signal, so that nothing is raised for it.
+    """
+    if not isinstance(error, KeyboardInterrupt):
+        return False
+    handler = signal.getsignal(signal.SIGINT)
+    return handler is signal.default_int_handler or isinstance(handler, partial)  # Python's, or that of asyncio.Runner
+
+
 # --- the fence --------------------------------------------------------------------------------------------------------
 
 
@@ -212,9 +225,9 @@ class Fence:
             except Exception as error:
                 self._report(method, error)
                 raise
-            except KeyboardInterrupt:  # the user's
-                raise
             except BaseException as error:
+                if _is_ctrl_c(error):
+                    raise
                 raise self._contained(method, error) from error
             finally:
                 self._count(method, arguments, stopwatch() - started)
@@ -239,7 +252,8 @@ class Fence:
     def _contained(self, method: str, error: BaseException) -> Exited:
         """Return what ends the pod's cycle alone, in place of an exception that is no `Exception`.
 
-        Uncaught, SystemExit and a panic of a library in Rust end the process; a CancelledError ends the task.
+        Uncaught, SystemExit, KeyboardInterrupt and a panic of a library in Rust end the process; a CancelledError ends
+        the task.
         """
         if isinstance(error, SystemExit):
             return Exited(f"called exit({error.code})")
@@ -274,13 +288,15 @@ class Fence:
                 except Exception as error:
                     self._report(method, error)
                     return None, error
-                except SystemExit as error:
+                except (SystemExit, KeyboardInterrupt) as error:  # the others end the task of `within` alone
+                    if _is_ctrl_c(error):
+                        raise
                     return None, self._contained(method, error)
 
             try:
                 answer, fault = await self._handle.within(self._timeout_s, outcome())
             except StoppedItself as error:
-                raise Exited("raised CancelledError, though nobody cancelled it") from error
+                raise self._contained(method, error.__cause__ or error) from error
             except Exception as error:
                 raise TookTooLong(f"no answer within {self._timeout_s:g} s") from error
             if isinstance(fault, APIError):  # as from DefaultBinder: the type of the error decides on a retry

@@ -10,6 +10,7 @@ before the scheduler starts, and the error names the field of the profile.
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -22,7 +23,7 @@ from kscheduler.config.secrets import secret_texts, shown_arguments
 from kscheduler.config.types import ConfigStruct, Profile, SchedulerConfig
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.framework.events import ClusterEvent, Registration
-from kscheduler.framework.fence import Fence
+from kscheduler.framework.fence import ASYNCHRONOUS, Fence
 from kscheduler.framework.interface import EXTENSION_POINTS, Handle, Plugin, extension_points
 from kscheduler.input.decoding import convert
 from kscheduler.input.redaction import Secret, hide_parts, hide_urls
@@ -212,6 +213,13 @@ def _checked(kind: type[Any], where: str) -> type[PluginArgs] | None:
     for method in EXTENSION_POINTS.values():
         if not callable(getattr(kind, method, extension_points)):
             raise ConfigError(f"{where}: {method}: expected a method, got {describe_attribute(getattr(kind, method))}")
+    for method in (*EXTENSION_POINTS.values(), *_NEEDS):
+        # Nobody would await it: what it does would never be done.
+        if method not in ASYNCHRONOUS and inspect.iscoroutinefunction(getattr(kind, method, None)):
+            may_wait = " and ".join(sorted(ASYNCHRONOUS))
+            raise ConfigError(
+                f"{where}: {method}: expected a plain method, got a coroutine (async def); {may_wait} may wait"
+            )
     if not extension_points(kind):
         methods = ", ".join(EXTENSION_POINTS.values())
         raise ConfigError(f"{where}: expected a method of at least one extension point ({methods}), found none")

@@ -30,6 +30,7 @@ _EXCEPTIONS: dict[str, type[BaseException]] = {
     "TimeoutError": TimeoutError,
     "InternalError": errors.InternalError,
     "PluginError": errors.PluginError,
+    "StoppedItself": errors.StoppedItself,
 }
 
 _PlainStatus = tuple[int, tuple[str, ...], str]

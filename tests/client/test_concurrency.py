@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from kscheduler.client.concurrency import Signal, run_together, wait_event, within
+from kscheduler.errors import StoppedItself
 from kscheduler.simulator.virtual_time import run_virtual
 
 
@@ -77,6 +78,20 @@ def test_what_takes_too_long_is_cancelled() -> None:
         with pytest.raises(asyncio.TimeoutError):
             await within(2, answer(3))
         assert now() == 3.0
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("raised", [asyncio.CancelledError(), GeneratorExit(), BaseException("panic")])
+def test_what_would_end_the_callers_task_is_an_exception_with_that_as_its_cause(raised: BaseException) -> None:
+    async def main() -> None:
+        async def fail() -> None:
+            await asyncio.sleep(1)
+            raise raised
+
+        with pytest.raises(StoppedItself) as caught:
+            await within(5, fail())
+        assert type(caught.value.__cause__) is type(raised)
 
     run_virtual(main())
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Coroutine
+import signal
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
@@ -52,6 +53,13 @@ def fence(stopwatch: Any = lambda: 0.0, **methods: Any) -> Any:
     plugin = type("Plugin", (), {"name": "X", **methods})()
     handle = Handle(NodeTable(), random.Random(0), bind_nothing, stopwatch=stopwatch, within=within)
     return Fence(plugin, handle)
+
+
+@pytest.fixture
+def signals_are_handled_by_the_loop() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, lambda number, frame: None)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def answering(method: str, answer: Any) -> Any:
@@ -158,6 +166,15 @@ def test_ctrl_c_comes_through_a_plugin() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         fence(filter=interrupted).filter(CycleState(), POD, "n")
+
+
+@pytest.mark.usefixtures("signals_are_handled_by_the_loop")
+def test_an_interrupt_that_cannot_be_ctrl_c_is_an_exception_like_others() -> None:
+    def interrupts(self: object, state: object, pod: object, node: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(Exited, match=r"^raised KeyboardInterrupt$"):
+        fence(filter=interrupts).filter(CycleState(), POD, "n")
 
 
 def test_exceptions_of_the_plugin_come_through() -> None:
@@ -322,6 +339,49 @@ async def test_an_attempt_to_exit_from_a_coroutine_ends_nothing_else() -> None:
         await coroutine(leave).bind(CycleState(), POD, "n")
 
 
+@pytest.mark.usefixtures("signals_are_handled_by_the_loop")
+@pytest.mark.parametrize(
+    ("raised", "message"),
+    [
+        (SystemExit(2), r"called exit\(2\)"),
+        (KeyboardInterrupt(), "raised KeyboardInterrupt"),
+        (asyncio.CancelledError(), "raised CancelledError"),
+        (GeneratorExit(), "raised GeneratorExit"),
+        (Panic("no"), "raised Panic: no"),
+    ],
+)
+async def test_what_would_end_a_task_or_the_process_after_an_await_is_an_exception_like_others(
+    raised: BaseException, message: str
+) -> None:
+    async def fail() -> None:
+        await asyncio.sleep(0)
+        raise raised
+
+    with pytest.raises(Exited, match=f"^{message}$"):
+        await coroutine(fail).bind(CycleState(), POD, "n")
+
+
+async def test_where_a_coroutine_panics_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def panics() -> None:
+        await asyncio.sleep(0)
+        raise Panic("no")
+
+    with pytest.raises(Exited):
+        await coroutine(panics).bind(CycleState(), POD, "n")
+    assert "in panics" in caplog.text
+
+
+async def test_a_plugin_that_panics_when_its_time_is_over_took_too_long() -> None:
+    async def hang() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise Panic("no")
+
+    with pytest.raises(TookTooLong):
+        await coroutine(hang, timeout_s=0.01).bind(CycleState(), POD, "n")
+
+
 async def test_an_attempt_to_exit_before_there_is_a_coroutine_ends_nothing_else() -> None:
     def leave(*_: object) -> None:
         raise SystemExit(1)
@@ -347,5 +407,5 @@ async def test_a_plugin_that_awaits_a_task_it_has_cancelled_does_not_cancel_the_
         task.cancel()
         await task
 
-    with pytest.raises(Exited, match="raised CancelledError, though nobody cancelled it"):
+    with pytest.raises(Exited, match=r"^raised CancelledError$"):
         await coroutine(wait_for_a_cancelled_task).bind(CycleState(), POD, "n")

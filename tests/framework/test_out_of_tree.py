@@ -207,6 +207,11 @@ SOURCES = {  # content of the module `broken` -> the error about `broken:Plugin`
     "class Plugin: name = 'NodeAffinity'": 'the name "NodeAffinity" is taken; give the plugin another one',
     "class Plugin:\n name = 'X'": "expected a method of at least one extension point (pre_enqueue, ",
     "class Plugin:\n name = 'X'\n filter = 5": "filter: expected a method, got the integer 5",
+    "class Plugin:\n name = 'X'\n async def permit(self): pass": "permit: expected a plain method, got a coroutine (",
+    "class Plugin:\n name = 'X'\n async def post_bind(self): pass": (
+        "post_bind: expected a plain method, got a coroutine (async def); bind and pre_bind may wait"
+    ),
+    "class Plugin:\n name = 'X'\n def reserve(self): pass\n async def unreserve(self): pass": "unreserve: expected a ",
     "class Plugin:\n name = 'X'\n def score_table(self): pass": 'the plugin has "score_table", which needs "score"',
     "class Plugin:\n name = 'X'\n Args = dict\n def score(self): pass": "Args: expected a subclass of kscheduler.",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from typing import Any
 
 import pytest
@@ -167,3 +168,78 @@ async def test_a_gang_that_does_not_fit_gives_all_its_room_back_when_the_first_h
         assert not any(world.node_of(f"member-{index}") for index in range(3))
         world.add_node("n2", cpu="3")
         await world.until(world.all_bound, within_s=120)
+
+
+class Panic(BaseException):
+    """As PyO3 raises for a panic in Rust."""
+
+
+FATAL: dict[str, BaseException] = {
+    "exit": SystemExit(3),
+    "interrupt": KeyboardInterrupt(),
+    "cancelled": asyncio.CancelledError(),
+    "generator": GeneratorExit(),
+    "panic": Panic("no"),
+}
+
+
+class _FailsLate:
+    """Raises, after it has waited, what a pod's label `raises` names, at the pod's first attempt."""
+
+    def __init__(self, args: dict[str, Any], handle: Handle) -> None:
+        self._handle = handle
+        self._failed: set[str] = set()
+
+    async def _fail_once(self, pod: PodInfo) -> None:
+        await self._handle.sleep(1.0)
+        raised = (pod.pod.metadata.labels or {}).get("raises")
+        if raised and pod.uid not in self._failed:
+            self._failed.add(pod.uid)
+            raise FATAL[raised]
+
+
+class LatePreBind(_FailsLate):
+    """PreBind."""
+
+    name = "LatePreBind"
+
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        await self._fail_once(pod)
+        return None
+
+
+class LateBind(_FailsLate):
+    """Bind: passes pods on to the next plugin."""
+
+    name = "LateBind"
+
+    async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        await self._fail_once(pod)
+        return Status(Code.SKIP)
+
+
+@pytest.mark.parametrize("kind", [LatePreBind, LateBind])
+def test_what_would_end_a_task_or_the_process_costs_the_pod_its_attempt_also_after_an_await(
+    kind: type[_FailsLate], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As in `kscheduler run`, whose loop handles the signal: else KeyboardInterrupt could be the user's.
+    monkeypatch.setattr(signal, "getsignal", lambda number: None)
+    name = f"{kind.__module__}:{kind.__qualname__}"
+    plugins = {
+        LatePreBind: f"preBind: {{enabled: [{{name: '{name}'}}]}}",
+        LateBind: f"bind: {{disabled: [{{name: '*'}}], enabled: [{{name: '{name}'}}, {{name: DefaultBinder}}]}}",
+    }[kind]
+    config = parse_config(HEAD + f"profiles: [{{plugins: {{{plugins}}}}}]", find_plugins=find_plugins)
+
+    @in_virtual_time
+    async def scenario() -> None:
+        async with World(config=config) as world:
+            world.add_node("n1", cpu="5")
+            for raised in FATAL:
+                world.add_pod(make_pod(raised).label(raises=raised).req(cpu="1"))
+            await world.until(lambda: all(world.condition(raised) is not None for raised in FATAL))
+            said = {raised: str(getattr(world.condition(raised), "message", "")) for raised in FATAL}
+            assert all("Exited: " in message for message in said.values()), said
+            await world.until(world.all_bound, within_s=30)
+
+    scenario()
