@@ -10,7 +10,7 @@ import pytest
 from kscheduler.api.objects import Pod, PodCondition
 from kscheduler.client import pod_status
 from kscheduler.client.pod_status import TRIES, WORKERS, PodStatusLane
-from kscheduler.client.protocol import Binding
+from kscheduler.client.protocol import Binding, PodStatusPatch
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import FaultKind, Verb
@@ -376,6 +376,64 @@ def test_a_late_answer_counts_and_what_is_newer_is_not_overtaken() -> None:
         bench.lane.patch(pod, waits("new"))
         await asyncio.sleep(60.0)
         assert bench.recorded() == "new"
+
+    run(scenario)
+
+
+def test_a_nomination_is_not_overtaken_by_an_overdue_one() -> None:
+    async def scenario(bench: Bench) -> None:
+        pod = bench.pod()
+        bench.faults.add(FaultKind.SLOW, Verb.PATCH_STATUS, count=2, delay_s=10.0)
+        bench.lane.patch(pod, waits("no room"), "n9")
+        await asyncio.sleep(1.5)  # the first request is overdue, and the second under way
+        await bench.lane.nominate(pod, "n1")
+        await asyncio.sleep(60.0)
+        assert nominated(bench) == "n1"
+
+    run(scenario)
+
+
+def test_an_overdue_condition_is_not_written_once_its_pod_is_about_to_be_bound() -> None:
+    async def scenario(bench: Bench) -> None:
+        pod = bench.pod()
+        bench.faults.add(FaultKind.SLOW, Verb.PATCH_STATUS, count=2, delay_s=10.0)
+        bench.lane.patch(pod, waits("no room"))
+        await asyncio.sleep(1.5)
+        bench.lane.withdraw(pod.metadata.uid)
+        await asyncio.sleep(60.0)
+        assert bench.recorded() == ""
+
+    run(scenario)
+
+
+def test_an_overdue_condition_is_given_up_for_a_newer_one_even_if_that_is_refused() -> None:
+    async def scenario(bench: Bench) -> None:
+        pod = bench.pod()
+        bench.faults.add(FaultKind.SLOW, Verb.PATCH_STATUS, count=2, delay_s=10.0)
+        bench.faults.add(FaultKind.FORBIDDEN, Verb.PATCH_STATUS, count=1)
+        bench.lane.patch(pod, waits("old"))
+        await asyncio.sleep(1.5)
+        bench.lane.patch(pod, waits("new"))
+        await asyncio.sleep(60.0)
+        assert bench.recorded() == ""
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    "delays_s", [pytest.param([10.0], id="the repeat is answered"), pytest.param([2.5, 10.0, 10.0], id="the first is")]
+)
+def test_once_one_request_of_a_patch_is_answered_the_others_change_the_pod_no_more(delays_s: list[float]) -> None:
+    async def scenario(bench: Bench) -> None:
+        pod = bench.pod()
+        for delay_s in delays_s:
+            bench.faults.add(FaultKind.SLOW, Verb.PATCH_STATUS, count=1, delay_s=delay_s)
+        bench.lane.patch(pod, waits("no room"))
+        await asyncio.sleep(5.0)
+        assert bench.recorded() == "no room"
+        bench.cluster.patch_pod_status(pod, PodStatusPatch(waits("of somebody else")))
+        await asyncio.sleep(60.0)
+        assert bench.recorded() == "of somebody else"
 
     run(scenario)
 

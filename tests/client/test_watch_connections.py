@@ -13,6 +13,7 @@ from kscheduler.client.credentials import Credentials, Endpoint
 from kscheduler.client.line_streams import LineConnection
 from kscheduler.client.transport import Transport
 from kscheduler.client.watch_connections import LONGEST_S, LONGEST_UNHEARD_S
+from kscheduler.watch.watches import LONGEST_PROOF_S
 from tests.client.scripted_server import Server
 from tests.support.clocks import CLOCK
 
@@ -112,6 +113,24 @@ async def test_a_watch_that_brought_nothing_leaves_its_connection_for_a_minute_o
             stream.heard_s -= LONGEST_UNHEARD_S
         await watch(transport)
         assert server.connections == 2
+
+
+@pytest.mark.parametrize(("unheard_s", "connections"), [(30.0, 1), (60.0, 2)])
+async def test_a_connection_is_unheard_for_a_minute_at_most_however_long_the_next_watch_would_bear_it(
+    unheard_s: float, connections: int
+) -> None:
+    async with answered(always(HEAD, LINE, END)) as (transport, server):
+        stream = await transport.open_stream("/watch", timeout_s=5.0)
+        assert isinstance(stream, LineConnection)
+        with transport.reading("/watch", stream):
+            await stream.hand_over(lambda lines: None)
+            stream.heard_s -= unheard_s
+        await watch(transport, unheard_s=float("inf"))
+        assert server.connections == connections
+
+
+def test_two_of_the_longest_tests_of_a_silent_watch_go_on_one_connection() -> None:
+    assert LONGEST_UNHEARD_S == 2.0 * LONGEST_PROOF_S
 
 
 async def test_a_watch_may_ask_for_a_connection_that_was_heard_of_a_moment_ago_and_leave_the_others() -> None:

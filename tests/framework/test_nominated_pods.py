@@ -15,7 +15,7 @@ from kscheduler.framework.algorithm import Algorithm, Decision, Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import NODE_ALONE, Demands
 from kscheduler.framework.interface import Plugin
-from kscheduler.framework.nominated_pods import filter_of_requests
+from kscheduler.framework.nominated_pods import NominatedPods, filter_of_requests
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status
@@ -128,6 +128,19 @@ def test_filters_are_asked_node_by_node_only_where_more_than_room_matters() -> N
         assert twins.asked_node_by_node == times
     twins.both(make_pod("p").uid("p").req(cpu="2"))
     assert twins.asked_node_by_node == 2
+
+
+def test_nothing_is_kept_of_a_node_that_is_gone_or_to_which_no_pod_is_nominated_any_more() -> None:
+    twins = Twins()
+    twins.nodes("n0", "n1", cpu="2")
+    nominated = NominatedPods(twins.cache.table, twins.nominations)
+    for node_name in ("n0", "n1"):
+        twins.nominate(make_pod(f"to-{node_name}").uid(f"to-{node_name}").req(cpu="1"), node_name)
+    assert len(nominated.now()) == 2
+    twins.nominations.remove("to-n0")
+    twins.cache.remove_node("n1")
+    assert not nominated.now()
+    assert not nominated._nodes  # else a node that is gone would stay in memory, with all its pods
 
 
 def test_a_room_is_the_only_one_if_no_filter_counts_pods() -> None:
