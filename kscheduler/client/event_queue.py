@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import enum
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 _FAILURE_TURN = 10
@@ -86,6 +87,14 @@ class EventQueue(Generic[T]):
         """Drop and return the oldest of the least important Events; None if all are more important than `worth`."""
         least = max(each for each in Worth if self.waiting(each) or each is Worth.OUTCOME)
         return self._take_oldest(least) if least >= worth and self.waiting(least) else None
+
+    def drop_superseded(self, is_dropped: Callable[[T], bool]) -> int:
+        """Drop those of the superseded Events for which `is_dropped` is true, and return how many there were."""
+        kept = deque(item for item in self._superseded if not is_dropped(item))
+        dropped = len(self._superseded) - len(kept)
+        self._superseded = kept
+        self.size -= dropped
+        return dropped
 
     def pop(self) -> T | None:
         """Remove and return the Event that is to be written next; None if the queue is empty."""

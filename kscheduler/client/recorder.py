@@ -372,13 +372,17 @@ class EventRecorder:
     async def drain(self, timeout_s: float) -> bool:
         """Wait up to `timeout_s` seconds until all Events are written; False if some are not.
 
-        `run` must still be running.
+        Those of `record_past_binding` that still wait are dropped: nearly all of them were written long ago, and the
+        next leader, which saw the same bindings, writes them as well. `run` must still be running.
         """
         for series in self._series.values():
             if series.count > series.written_count and series.failures == 0:
                 self._enqueue(series)
         self._send_held()
         self._return_due(float("inf"))
+        dropped = self._queue.drop_superseded(_is_of_past_binding)
+        if dropped:
+            log.info("events of earlier leaders' bindings are left to the next leader", extra={"events": dropped})
         if not self._under_way and not self.queued:
             return True
         if self._idle is None:
@@ -646,6 +650,12 @@ class EventRecorder:
                     self._enqueue(series)
                 if is_over:
                     del self._series[key]
+
+
+def _is_of_past_binding(superseded: _Series) -> bool:
+    """Return True for a superseded Event that is a Scheduled one; all others are failures."""
+    content = superseded.content
+    return isinstance(content, Event) and content.reason == SCHEDULED
 
 
 def scheduled_name(name: str, uid: str) -> str:
