@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,13 +47,19 @@ class Language:
     def build(self, name: str) -> Path:
         """Compile an example if it has changed. Raises MissingTool, or CalledProcessError if compiling fails."""
         source, made = self.examples()[name], TARGET / f"{name}-{self.name}.wasm"
-        if made.exists() and made.stat().st_mtime > max(path.stat().st_mtime for path in self._library(source)):
-            return made
         TARGET.mkdir(parents=True, exist_ok=True)
-        fresh = made.with_suffix(f".{os.getpid()}.tmp")  # several may build at a time
-        self.compile(source, fresh)
-        fresh.replace(made)
+        with made.with_suffix(".lock").open("w") as file:  # several may build at a time; one compiles
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if not self._is_current(made, source):
+                # A folder of its own: compilers write other files beside their target, under names of their choice.
+                with tempfile.TemporaryDirectory(prefix="making-", dir=TARGET) as scratch:
+                    fresh = Path(scratch) / made.name
+                    self.compile(source, fresh)
+                    fresh.replace(made)
         return made
+
+    def _is_current(self, made: Path, source: Path) -> bool:
+        return made.exists() and made.stat().st_mtime > max(path.stat().st_mtime for path in self._library(source))
 
     def _library(self, source: Path) -> Iterator[Path]:
         """Yield the files that an example depends on: its own source and the guest library."""
@@ -76,11 +83,9 @@ def _compile_go(source: Path, target: Path) -> None:
 
 def _compile_assemblyscript(source: Path, target: Path) -> None:
     compiler = _assemblyscript()
-    made = target.with_suffix(".wasm")  # the compiler goes by the ending
-    flags = ["-O3", "--outFile"]
     folder = SDK / "assemblyscript"
-    _run(["node", compiler, source.relative_to(folder), *flags, os.path.relpath(made, folder)], folder)
-    made.replace(target)
+    flags = ["-O3", "--outFile", os.path.relpath(target, folder)]  # the compiler goes by the ending, .wasm
+    _run(["node", compiler, source.relative_to(folder), *flags], folder)
 
 
 def _assemblyscript() -> Path:
@@ -106,14 +111,11 @@ def _install(folder: Path, package: str) -> None:
 
 def _compile_rust(source: Path, target: Path) -> None:
     compiler, folder = _rustc(), SDK / "rust"
-    library = target.with_name(f"libks.{os.getpid()}.rlib")
+    library = target.with_name("libks.rlib")
     common = [compiler, "--edition=2021", f"--target={WASM}", "-Copt-level=3"]
     _run([*common, "--crate-type=rlib", "--crate-name=ks", "src/lib.rs", "-o", library], folder)
     flags = ["--crate-type=cdylib", f"--crate-name={source.stem}", "-Clto", "-Cstrip=symbols"]
-    try:
-        _run([*common, *flags, f"--extern=ks={library}", source.relative_to(folder), "-o", target], folder)
-    finally:
-        library.unlink()
+    _run([*common, *flags, f"--extern=ks={library}", source.relative_to(folder), "-o", target], folder)
 
 
 def _rustc() -> str:
