@@ -218,8 +218,8 @@ class RepeatingPlugin(PostFilterPlugin, Protocol):
     def repetition(self, pod: PodInfo) -> Callable[[PodInfo], bool] | None:
         """Return how to repeat the answer that the plugin has just given for this pod; None if it may not be repeated.
 
-        The function is called for pods equal in signature, priority and preemptionPolicy, while no node and no pod on a
-        node has changed and no pod is nominated. It returns whether the answer holds, and then has had all effects of a
+        The function is called for pods equal in signature, priority and preemptionPolicy, while no node, no pod on a
+        node and no nomination has changed. It returns whether the answer holds, and then has had all effects of a
         call of `post_filter`.
         """
         ...

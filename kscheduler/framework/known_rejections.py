@@ -2,8 +2,8 @@
 
 Thousands of pods of a Deployment may fit nowhere. In an unchanged cluster the plugins answer the same for each of them,
 so the search is made once for all pods that are equal in what plugins read. Each of them is rejected by itself all the
-same, with its message, metrics, Event and condition. Any change of a node, of a pod on a node, or of anything else that
-the plugins' answers depend on ends that.
+same, with its message, metrics, Event and condition. Any change of a node, of a pod on a node, of the nominated pods,
+or of anything else that the plugins' answers depend on ends that.
 """
 
 from __future__ import annotations
@@ -66,6 +66,11 @@ class KnownRejections:
         self._state = (-1, -1)  # of the cluster, in which they hold
         self._repeating = _find_repeating(profiles)
         self._metrics: dict[tuple[str, bool], _Metrics] = {}
+        handle.nominations.watch(self._nominated)
+
+    def _nominated(self, node_name: str) -> None:
+        """Drop everything: other pods are nominated to the node, or no more, and pods yield to them."""
+        self.known.clear()
 
     def forget(self) -> None:
         """Drop everything: one of the plugins was replaced."""
@@ -77,7 +82,7 @@ class KnownRejections:
 
         All of its effects have taken place then: the pod must be rejected.
         """
-        if not self.known or self._nominations.by_pod:
+        if not self.known or pod.uid in self._nominations.by_pod or pod.pod.status.nominated_node_name:
             return None
         try:
             return self._find(pod)
@@ -90,9 +95,12 @@ class KnownRejections:
     def keep(self, pod: PodInfo, rejection: Rejection) -> None:
         """Remember what a search that has just ended found, if it would find the same for equal pods."""
         framework = self._profiles.get(pod.pod.spec.scheduler_name)
-        if framework is None or framework.profile not in self._repeating or self._nominations.by_pod:
+        if framework is None or framework.profile not in self._repeating:
             return
-        if not _is_of_nodes(rejection) or pod.pod.spec.resource_claims or pod.pod.status.nominated_node_name:
+        # Other pods, equal to a nominated one, would have to yield to it, and are not first tried on its node.
+        if pod.uid in self._nominations.by_pod or pod.pod.status.nominated_node_name:
+            return
+        if not _is_of_nodes(rejection) or pod.pod.spec.resource_claims:
             return
         try:
             self._keep(framework, pod, rejection)

@@ -112,13 +112,26 @@ def test_a_pod_that_is_placed_is_such_a_change(lanes: TwoLanes) -> None:
     assert again(lanes, first, make_pod("small").uid("small").req(cpu="3").obj(), second) == 0
 
 
-def test_beside_nominated_pods_nothing_is_known(lanes: TwoLanes) -> None:
-    waiting, nominated = pods(6), make_pod("nominated").uid("nominated").priority(5).req(cpu="4").obj()
-    assert again(lanes, *waiting[:2]) == 1
+def test_beside_nominated_pods_it_is_known_what_a_search_finds_until_a_nomination_changes(lanes: TwoLanes) -> None:
+    def fitting(name: str) -> PodBuilder:
+        return make_pod(name).uid(name).label(app="big").req(cpu="4").node_selector(**{ZONE: "b"})
+
+    waiting, nominated = pods(8, fitting), make_pod("nominated").uid("nominated").priority(5).req(cpu="1").obj()
     lanes.nominate(nominated, "n1")
-    assert again(lanes, *waiting[2:4]) == 0
+    lanes.set_pod(make_pod("here").uid("here").node("n3").req(cpu="1").obj())
+    assert again(lanes, *waiting[:3]) == 2
+    lanes.nominate(nominated, "n3")  # beside which n1 is free
+    assert again(lanes, *waiting[3:6]) == 1
     lanes.nominate(nominated, "")
-    assert again(lanes, *waiting[4:]) == 2  # the nodes are as they were
+    assert again(lanes, *waiting[6:]) == 1
+
+
+def test_a_pod_that_is_nominated_itself_is_searched_for(lanes: TwoLanes) -> None:
+    waiting = pods(6)
+    assert again(lanes, *waiting[:2]) == 1
+    assert again(lanes, PodBuilder(waiting[2]).nominated_node("n1").obj()) == 0
+    lanes.nominate(waiting[3], "n1")
+    assert again(lanes, waiting[4], waiting[3], waiting[5]) == 1
 
 
 def test_what_is_known_is_forgotten_with_what_plugins_stated(lanes: TwoLanes) -> None:

@@ -32,6 +32,7 @@ from kscheduler.api.objects import (
     TopologySpreadConstraint,
     Volume,
 )
+from kscheduler.client.protocol import PodStatusPatch
 from kscheduler.config.load import parse_config
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37
 from kscheduler.errors import Conflict, NotFound
@@ -88,10 +89,11 @@ class Template:
     gated: bool = False
     guarded: bool = False
     profile: str = PROFILES[0]
+    grace_s: int = 1  # so long do its pods take to end, while whoever evicted them is nominated
 
     def build(self, name: str) -> PodBuilder:
         pod = make_pod(name).label(app=self.app).req(cpu=self.cpu).priority(self.priority).scheduler_name(self.profile)
-        pod = pod.grace_period(1)
+        pod = pod.grace_period(self.grace_s)
         if self.policy:
             pod = pod.preemption_policy(self.policy)
         if self.zone:
@@ -196,6 +198,7 @@ templates = st.builds(
     gated=st.sampled_from([False, False, False, True]),
     guarded=st.booleans(),
     profile=st.sampled_from(PROFILES),
+    grace_s=st.sampled_from([1, 1, 30]),
 )
 
 
@@ -221,7 +224,7 @@ nodes = st.builds(
 ACTS = (
     "create", "create", "delete", "delete gracefully", "finish", "resize pod", "label pod", "tolerate", "open gates",
     "bind elsewhere", "add node", "delete node", "cordon", "uncordon", "taint", "untaint", "relabel", "resize node",
-    "heartbeat", "service", "namespace", "budget", "claim", "mood",
+    "heartbeat", "service", "namespace", "budget", "claim", "mood", "nominate", "nominate",
 )  # fmt: skip
 steps = st.builds(
     Step,
@@ -282,6 +285,8 @@ class Execution:
                 world.change_pod(pod_name, lambda pod: PodBuilder(pod).req(cpu=step.amount).obj())
             case "label pod":
                 world.change_pod(pod_name, label_pod(app=app))
+            case "nominate":
+                self._nominate(pod_name, node_name if step.one else "")
             case "tolerate":
                 world.change_pod(pod_name, tolerate("maintenance"))
             case "open gates":
@@ -304,6 +309,11 @@ class Execution:
                 cluster.delete_node(node_name)
             case _:
                 world.change_node(node_name, self._node_changes(step)[step.act])
+
+    def _nominate(self, pod_name: str, node_name: str) -> None:
+        """Somebody else, such as an autoscaler, says where a pod is expected."""
+        pod = self._world.cluster.get_pod("default", pod_name)
+        self._world.cluster.patch_pod_status(pod, PodStatusPatch(nominated_node_name=node_name))
 
     def _node_changes(self, step: Step) -> Mapping[str, Any]:
         return {
@@ -334,6 +344,7 @@ class Seen:
     events: list[tuple[object, ...]] = field(default_factory=list)
     metrics: set[str] = field(default_factory=set)
     repeated: int = 0
+    repeated_beside_nominated: int = 0
 
     def look(self, world: World) -> None:
         queue = world.scheduler.queue
@@ -414,6 +425,7 @@ async def _play(plan: Plan, *, compiled: bool = True, knows: bool = True) -> See
         def count(queued: Any) -> bool:
             is_rejected = knows and reject_again(queued)
             seen.repeated += is_rejected
+            seen.repeated_beside_nominated += is_rejected and bool(world.scheduler.nominations)
             return is_rejected
 
         one.reject_again = count  # type: ignore[method-assign]
@@ -455,6 +467,7 @@ def test_whatever_happens_nobody_can_see_that_one_search_served_many_pods(plan: 
     searched = run_virtual(_play(plan, knows=False))
     one_by_one = run_virtual(_play(plan, compiled=False))
     event(f"{'some' if known.repeated else 'no'} pods were rejected again")
+    event(f"{'some' if known.repeated_beside_nominated else 'no'} pods were rejected again beside nominated ones")
     for other in (searched, one_by_one):
         assert other.repeated == 0
         for at, (expected, found) in enumerate(zip(other.places, known.places, strict=True)):
