@@ -56,6 +56,7 @@ class BindingCycle(msgspec.Struct, eq=False, gc=False):
     started: float  # when the scheduling cycle began
     only_binds: bool = False  # no plugin has anything to do after the decision, except the default binding
     waits: dict[str, float] = {}
+    bind_started: float = 0.0  # of a pod that plugins had a say in, when Bind began; 0: not yet
 
     @property
     def pod(self) -> PodInfo:
@@ -308,8 +309,10 @@ class ScheduleOne:
             if status is None and self._cache.table.get(cycle.node_name) is None:
                 # The apiserver would bind it all the same, to be deleted with all pods of nodes that are gone.
                 status = error_status(f'node "{cycle.node_name}" was deleted before the pod was bound to it')
-            if status is None and write is None:
-                status = await self._bind(cycle)
+            if status is None:
+                cycle.bind_started = self._clock.now()
+                if write is None:
+                    status = await self._bind(cycle)
         except MemoryError:
             raise
         except Exception as error:  # a bug of ours must cost this pod an attempt, and not its place in the queue
@@ -426,6 +429,7 @@ class ScheduleOne:
         self._measure.scheduled(
             cycle.framework.profile,
             attempt_s=now - cycle.started,
+            bind_s=now - (cycle.bind_started or cycle.started),
             since_first_attempt_s=now - (cycle.queued.initial_attempt_timestamp or cycle.started),
             attempts=cycle.queued.attempts,
         )
@@ -440,6 +444,9 @@ class ScheduleOne:
     def _not_bound(self, cycle: BindingCycle, status: Status) -> None:
         if isinstance(status.error, Conflict):
             self._measure.bind_conflict()
+        if cycle.only_binds or cycle.bind_started:
+            bind_s = self._clock.now() - (cycle.bind_started or cycle.started)
+            self._measure.bind_failed(cycle.framework.profile, bind_s)
         if isinstance(status.error, NotFound):
             log.info("pod was deleted before it was bound", extra={"pod": cycle.pod.key, "node": cycle.node_name})
         self._give_back(cycle)

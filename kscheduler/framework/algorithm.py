@@ -175,6 +175,7 @@ class Algorithm:
         self._evaluated = plugins.evaluations(observer, profile)
         self._cycles = 0
         self._is_sampled = False  # are plugins timed one by one in this cycle?
+        self._under_way = "PreFilter", 0.0  # the extension point of this cycle that began last, and when
         self._next_start_row = 0
         self._verdicts = Verdicts()
         self._scores = Scores()
@@ -228,10 +229,13 @@ class Algorithm:
         """
         # 1. PreFilter: it prepares the filters, and may name the only nodes to filter.
         started = self._stopwatch()
+        self._under_way = "PreFilter", started
         node_names = self._run_pre_filter(state, pod, diagnosis)
-        started = self._lap("PreFilter", started, rejected=isinstance(node_names, Status))
         if isinstance(node_names, Status):
+            self._lap("PreFilter", started, node_names.code)
             return _NoFit(node_names)
+        started = self._lap("PreFilter", started)
+        self._under_way = "Filter", started
         # 2. The nominated node, if it fits, is taken without filtering the others.
         self._judged_alone.clear()
         nominated = pod.pod.status.nominated_node_name
@@ -243,7 +247,7 @@ class Algorithm:
         if verdict is not None:
             self._follow(verdict, diagnosis)
         feasible = self._verdicts.feasible_count()
-        self._lap("Filter", started, rejected=not feasible)
+        self._lap("Filter", started)  # a success, as in kube-scheduler, whether a node is feasible or not
         if feasible:
             return evaluated
         self._explain(state, pod, diagnosis)
@@ -256,8 +260,10 @@ class Algorithm:
             row = self._verdicts.feasible_rows()[0]
         else:
             started = self._stopwatch()
+            self._under_way = "PreScore", started
             self._run_pre_score(state, pod)
             started = self._lap("PreScore", started)
+            self._under_way = "Score", started
             self._run_scores(state, pod)
             if verdict is not None:
                 self._add_shares(verdict)
@@ -298,7 +304,7 @@ class Algorithm:
                 return self._post_filtered(state, pod, diagnosis, found.pre_filter, proposes=proposes)
             rows = self._verdicts.feasible_rows()
         except CycleFault as fault:
-            return Rejection(fault.status, diagnosis)
+            return self._failed(fault, diagnosis)
         return Shortlist([self._handle.table.at(row).name for row in rows])
 
     def schedule_with_verdict(
@@ -320,7 +326,11 @@ class Algorithm:
                 return found
             return self._post_filtered(state, pod, diagnosis, found.pre_filter, proposes=proposes)
         except CycleFault as fault:
-            return Rejection(fault.status, diagnosis)
+            return self._failed(fault, diagnosis)
+
+    def _failed(self, fault: CycleFault, diagnosis: Diagnosis) -> Rejection:
+        self._lap(*self._under_way, Code.ERROR)
+        return Rejection(fault.status, diagnosis)
 
     def _follow(self, verdict: ExtenderVerdict, diagnosis: Diagnosis) -> None:
         """Apply an extender verdict: reject the feasible rows of nodes that the extenders did not pass."""
@@ -365,8 +375,9 @@ class Algorithm:
             # A generator is started by sending it None.
             proposal = steps.send(cast(Proposal, kept))
         except StopIteration as end:
-            self._lap("PostFilter", started)
-            return _concluded(pod, diagnosis, *end.value)
+            result, status = end.value
+            self._lap("PostFilter", started, status.code)
+            return _concluded(pod, diagnosis, result, status)
         return OpenRejection(proposal, lambda answer: self._go_on(steps, pod, diagnosis, answer))
 
     def _run_pre_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> frozenset[str] | Status | None:
@@ -377,7 +388,6 @@ class Algorithm:
         rejected: Status | None = None
         evaluated = self._evaluated
         for plugin in self._pre_filter:
-            evaluated[plugin.name, "PreFilter"].value += 1
             started = self._stopwatch() if self._is_sampled else 0.0
             try:
                 result, status = plugin.pre_filter(state, pod)
@@ -388,7 +398,9 @@ class Algorithm:
                 self._end(plugin, "PreFilter", started, status)
             if code is Code.SKIP:
                 state.skip_filter.add(plugin.name)
-            elif status is not None and code is not Code.SUCCESS:
+                continue
+            evaluated[plugin.name, "PreFilter"].value += 1
+            if status is not None and code is not Code.SUCCESS:
                 status = status.of(plugin.name)
                 if code not in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
                     raise CycleFault(running("PreFilter", plugin, status))
@@ -618,7 +630,6 @@ class Algorithm:
     def _run_pre_score(self, state: CycleState, pod: PodInfo) -> None:
         evaluated = self._evaluated
         for plugin in self._pre_score:
-            evaluated[plugin.name, "PreScore"].value += 1
             started = self._stopwatch() if self._is_sampled else 0.0
             try:
                 status = plugin.pre_score(state, pod)
@@ -629,7 +640,9 @@ class Algorithm:
                 self._end(plugin, "PreScore", started, status)
             if code is Code.SKIP:
                 state.skip_score.add(plugin.name)
-            elif status is not None and code is not Code.SUCCESS:
+                continue
+            evaluated[plugin.name, "PreScore"].value += 1
+            if status is not None and code is not Code.SUCCESS:
                 raise CycleFault(running("PreScore", plugin, status))
 
     def _run_scores(self, state: CycleState, pod: PodInfo) -> None:
@@ -740,6 +753,7 @@ class Algorithm:
         last: PostFilterResult | None = None
         reasons: list[str] = []
         for plugin in self._post_filter:
+            started = self._stopwatch() if self._is_sampled else 0.0
             try:
                 if proposes and isinstance(plugin, ProposingPlugin):
                     result, status = yield from plugin.propose(state, pod, statuses)
@@ -748,6 +762,8 @@ class Algorithm:
                 code = code_of(status)
             except Exception as error:
                 return None, raised(plugin, "PostFilter", error)
+            if self._is_sampled:
+                self._end(plugin, "PostFilter", started, status)
             if status is None or code is Code.SUCCESS or code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 return result, status or Status(Code.SUCCESS)
             if not status.is_rejected:
@@ -764,14 +780,13 @@ class Algorithm:
         label = "Success" if status is None else STATUS_LABELS[status.code]
         self._observer.plugin(plugin.name, point, label, self._stopwatch() - started)
 
-    def _lap(self, point: str, started: float, *, rejected: bool = False) -> float:
-        """Report the duration of an extension point that began at `started`.
+    def _lap(self, point: str, started: float, code: Code = Code.SUCCESS) -> float:
+        """Report the duration of an extension point that began at `started` and ended with `code`.
 
         Returns the stopwatch's current seconds.
         """
         now = self._stopwatch()
-        status = "Unschedulable" if rejected else "Success"
-        self._observer.points[point, status, self._profile].observe(now - started)
+        self._observer.points[point, STATUS_LABELS[code], self._profile].observe(now - started)
         return now
 
 

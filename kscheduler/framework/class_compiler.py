@@ -110,7 +110,7 @@ class ClassCompiler:
     def evaluations(self, draft: ClassDraft) -> Evaluations:
         """Return the counters of plugin evaluations (a metric) that each pod of this draft's class increments.
 
-        A plugin with nothing to do for these pods counts as skipped.
+        A plugin with nothing to do for these pods is skipped, and increments none.
         """
         key = (*draft.filtering, "/", *draft.scoring)
         found = self._evaluations.get(key)
@@ -119,10 +119,11 @@ class ClassCompiler:
         return found
 
     def _evaluations_of(self, draft: ClassDraft) -> Evaluations:
-        always = [(name, "PreFilter") for name in self._at["PreFilter"]]
-        always += [(n, "Filter") for n in self._at["Filter"] if n in draft.filtering or n not in self._at["PreFilter"]]
-        if_scored = [(name, "PreScore") for name in self._at["PreScore"]]
-        if_scored += [(n, "Score") for n in self._at["Score"] if n in draft.scoring or n not in self._at["PreScore"]]
+        at, filtering, scoring = self._at, draft.filtering, draft.scoring
+        always = [(n, "PreFilter") for n in at["PreFilter"] if n in filtering or n not in at["Filter"]]
+        always += [(n, "Filter") for n in at["Filter"] if n in filtering or n not in at["PreFilter"]]
+        if_scored = [(n, "PreScore") for n in at["PreScore"] if n in scoring or n not in at["Score"]]
+        if_scored += [(n, "Score") for n in at["Score"] if n in scoring or n not in at["PreScore"]]
         counters = self._counters
         return Evaluations(
             self._profile, tuple(counters[key] for key in always), tuple(counters[key] for key in if_scored)

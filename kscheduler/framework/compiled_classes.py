@@ -8,7 +8,6 @@ since the plugins' current answers about them are equal; and with it they share 
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -84,7 +83,7 @@ class CompiledClasses:
         self._profiles = profiles
         self._observer = observer
         self._stopwatch = stopwatch
-        self.asked: Counter[str] = Counter()  # profile -> times its plugins were asked; the caller clears it
+        self.unused: set[PodClass] = set()  # of which no pod was placed since plugins were asked; the caller clears it
         self._table = handle.table
         self._placer = placer
         self._max_bytes = max_bytes
@@ -250,7 +249,6 @@ class CompiledClasses:
         that class is used.
         """
         started = self._stopwatch()
-        self.asked[signature.profile] += 1
         compiler = self._profiles[signature.profile].class_compiler
         draft, can = self._begin(signature, pod)
         compiled = None
@@ -263,6 +261,7 @@ class CompiledClasses:
         known = _Known(compiled, frozenset(draft.sources), self._epoch, holds_for)
         if compiled is not None:
             compiled.users += 1
+            self.unused.add(compiled.pod_class)
         if before is not None:
             self._give_up(before, "expired" if compiled is not None else "pod_not_batchable")
         self._young[signature] = known
@@ -332,6 +331,7 @@ class CompiledClasses:
         if compiled.users == 0:
             del self._classes[compiled.key], self._by_class[compiled.pod_class], self.evaluations[compiled.pod_class]
             self.counted.pop(compiled.pod_class, None)
+            self.unused.discard(compiled.pod_class)
             self._bytes -= compiled.bytes
             self._placer.drop(compiled.pod_class)
             self._observer.batch_flushed(compiled.profile, reason)

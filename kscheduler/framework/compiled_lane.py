@@ -438,7 +438,10 @@ class CompiledLane:
                 self._observer.algorithm_durations.observe(looking_s + placing_s)
                 evaluations, scored = self._classes.evaluations[run[0]], int(placements.feasible[0] != 1)
                 evaluations.count(1, scored)
-                self._report_points(evaluations.profile, 1, scored, looking_s, placing_s)
+                is_first = run[0] in self._classes.unused
+                if is_first:
+                    self._classes.unused.discard(run[0])
+                self._report_points(evaluations.profile, 1, scored, int(is_first), looking_s, placing_s)
             elif run:
                 self._report_run(placements)
         except MemoryError:
@@ -464,19 +467,27 @@ class CompiledLane:
             evaluations.count(count, scored)
             before = by_profile.get(evaluations.profile, (0, 0))
             by_profile[evaluations.profile] = before[0] + count, before[1] + scored
+        firsts: Mapping[str, int] = {}
+        unused = self._classes.unused
+        if unused and (first_used := unused.intersection(run)):
+            unused.difference_update(first_used)
+            firsts = Counter(evaluations_of[each].profile for each in first_used)
         for profile, (count, scored) in by_profile.items():
-            self._report_points(profile, count, scored, looking_s / pods, placing_s / pods)
+            self._report_points(profile, count, scored, firsts.get(profile, 0), looking_s / pods, placing_s / pods)
 
     def _report_none(self, pod: PodInfo, seconds: float) -> None:
         """Report metrics of a pod that the compiled lane could not decide, after this many seconds."""
         profile = pod.pod.spec.scheduler_name
-        self._classes.asked.clear()
-        result = "hint_not_used" if pod.signature in self._classes.ready else "no_hint"
-        self._observer.batch_attempts[profile, result].value += 1
+        self._observer.batch_attempts[profile, "no_hint"].value += 1
         self._observer.node_hints["no_hint", profile].observe(seconds)
 
-    def _report_points(self, profile: str, count: int, scored: int, looking_s: float, placing_s: float) -> None:
-        """Report metrics of `count` pods of a profile, of which `scored` were scored; times are seconds per pod."""
+    def _report_points(
+        self, profile: str, count: int, scored: int, firsts: int, looking_s: float, placing_s: float
+    ) -> None:
+        """Report metrics of `count` pods of a profile, of which `scored` were scored; times are seconds per pod.
+
+        `firsts`: the pods that are the first of their class to be placed since its plugins were asked.
+        """
         observer = self._observer
         always = self._reported.get(profile)
         if always is None:
@@ -496,12 +507,9 @@ class CompiledLane:
                 )
             of_scores[0].observe_many(0.0, scored)
             of_scores[1].observe_many(placing_s / 2, scored)
-        without = self._classes.asked.pop(profile, 0)  # the first pods of their signatures
-        if without > count:
-            without = count
-        if without:
-            observer.batch_attempts[profile, "no_hint"].value += without
-        if count > without:
-            observer.batch_attempts[profile, "hint_used"].value += count - without
+        if firsts:
+            observer.batch_attempts[profile, "no_hint"].value += firsts
+        if count > firsts:
+            observer.batch_attempts[profile, "hint_used"].value += count - firsts
         always[2].observe_many(looking_s + placing_s, count)
         self._profiles[profile].algorithm.pass_over(count)

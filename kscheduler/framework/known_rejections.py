@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from kscheduler._fast import Histogram, NodeColumns
 from kscheduler.framework.algorithm import Algorithm, Rejection
 from kscheduler.framework.class_compiler import Evaluations
-from kscheduler.framework.compiled_classes import CompiledClass, CompiledClasses
+from kscheduler.framework.compiled_classes import CompiledClasses
 from kscheduler.framework.interface import FollowingPlugin, Handle, LimitingPlugin, RepeatingPlugin
 from kscheduler.framework.runtime import Framework
 from kscheduler.observability.instruments import Counter
@@ -65,7 +65,7 @@ class KnownRejections:
         self.known: dict[Hashable, _Known] = {}  # by what decides about a pod; changed in this class only
         self._state = (-1, -1)  # of the cluster, in which they hold
         self._repeating = _find_repeating(profiles)
-        self._metrics: dict[tuple[str, bool], _Metrics] = {}
+        self._metrics: dict[str, _Metrics] = {}  # by profile
         handle.nominations.watch(self._nominated)
 
     def _nominated(self, node_name: str) -> None:
@@ -146,7 +146,7 @@ class KnownRejections:
         if self._is_outdated() or len(self.known) >= MOST:
             self.known.clear()
         self.known[_key(pod)] = _Known(
-            rejection, tuple(repeats), found.evaluations, self._metrics_of(framework, found, bool(repeats))
+            rejection, tuple(repeats), found.evaluations, self._metrics_of(framework, bool(repeats))
         )
 
     def _is_outdated(self) -> bool:
@@ -164,19 +164,19 @@ class KnownRejections:
         plugin = framework.class_compiler.claiming
         return plugin is not None and bool(pod.resources.total.scalars) and plugin.concerns(pod)
 
-    def _metrics_of(self, framework: Framework, found: CompiledClass, has_post_filter: bool) -> _Metrics:
-        """Return what pods of this class observe: what a search does that comes behind a vain attempt of kernels."""
-        profile, is_ready = framework.profile, found.terms is None
-        known = self._metrics.get((profile, is_ready))
+    def _metrics_of(self, framework: Framework, has_post_filter: bool) -> _Metrics:
+        """Return what pods of this profile observe: what a search does that comes behind a vain attempt of kernels."""
+        profile = framework.profile
+        known = self._metrics.get(profile)
         if known is None:
             observer = self._observer
-            points = [("PreFilter", "Success"), ("Filter", "Unschedulable")]
+            points = [("PreFilter", "Success"), ("Filter", "Success")]
             if has_post_filter:
-                points.append(("PostFilter", "Success"))
-            known = self._metrics[profile, is_ready] = _Metrics(
+                points.append(("PostFilter", "Unschedulable"))
+            known = self._metrics[profile] = _Metrics(
                 framework.algorithm,
                 tuple(observer.points[point, status, profile] for point, status in points),
-                observer.batch_attempts[profile, "hint_not_used" if is_ready else "no_hint"],
+                observer.batch_attempts[profile, "no_hint"],
                 observer.node_hints["no_hint", profile],
             )
         return known

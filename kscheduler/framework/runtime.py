@@ -42,7 +42,7 @@ from kscheduler.framework.interface import (
 )
 from kscheduler.framework.node_filters import NodeFilters, NodeWhatIf
 from kscheduler.framework.search_plugins import SearchPlugins
-from kscheduler.framework.status import SKIP, Code, Status, code_of, error_status
+from kscheduler.framework.status import SKIP, STATUS_LABELS, Code, Status, code_of, error_status
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -149,6 +149,7 @@ class Framework:
             first_on_tie=first_on_tie,
         )
         self.first_on_tie = first_on_tie
+        self._points, self._stopwatch = observer.points, stopwatch
         self.class_compiler = ClassCompiler(profile, handle.table, observer, searching)
 
     def plugin(self, name: str) -> Plugin | None:
@@ -233,6 +234,12 @@ class Framework:
     # --- after the decision ---
 
     def run_reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        started = self._stopwatch()
+        status = self._call_reserve(state, pod, node_name)
+        self._report("Reserve", started, code_of(status))
+        return status
+
+    def _call_reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         for plugin, fields in self._reserve_if:
             if fields is not None and not any(fields(pod)):
                 continue  # the pod does not concern it
@@ -247,12 +254,14 @@ class Framework:
 
     def run_unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> list[Status]:
         """Call `unreserve` of every Reserve plugin in reverse order. Returns the faults, for the log."""
+        started = self._stopwatch()
         faults = []
         for plugin in reversed(self._reserve):
             try:
                 plugin.unreserve(state, pod, node_name)
             except Exception as error:
                 faults.append(raised(plugin, "Unreserve", error))
+        self._report("Unreserve", started, Code.SUCCESS)
         return faults
 
     def run_permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, dict[str, float]]:
@@ -260,6 +269,12 @@ class Framework:
 
         Returns (rejection or ERROR, {}) or (None, timeouts in seconds of the plugins that WAIT).
         """
+        started = self._stopwatch()
+        status, waits = self._call_permit(state, pod, node_name)
+        self._report("Permit", started, Code.WAIT if waits else code_of(status))
+        return status, waits
+
+    def _call_permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, dict[str, float]]:
         waits: dict[str, float] = {}  # plugin name -> seconds
         for plugin in self._permit:
             try:
@@ -279,6 +294,12 @@ class Framework:
         """Return None if some PreBind plugin has work to do, SKIP if none has, or an ERROR. Must run before PreBind."""
         if not self._pre_bind:
             return SKIP
+        started = self._stopwatch()
+        status = self._call_pre_bind_pre_flights(state, pod, node_name)
+        self._report("PreBindPreFlight", started, code_of(status))
+        return status
+
+    def _call_pre_bind_pre_flights(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         answer: Status | None = SKIP
         idle: list[str] = []
         for plugin, fields in self._pre_bind_if:
@@ -308,6 +329,14 @@ class Framework:
 
         `on_turn` is called with each plugin before it runs. Returns None or the first failure.
         """
+        started = self._stopwatch()
+        status = await self._call_pre_bind(state, pod, node_name, on_turn)
+        self._report("PreBind", started, code_of(status))
+        return status
+
+    async def _call_pre_bind(
+        self, state: CycleState, pod: PodInfo, node_name: str, on_turn: Callable[[Plugin], None]
+    ) -> Status | None:
         for plugin in self._pre_bind:
             if plugin.name in state.skip_pre_bind:
                 continue
@@ -354,10 +383,16 @@ class Framework:
         return error_status(f"no Bind plugin took pod {pod.key}: all of them skipped")
 
     def run_post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> list[Status]:
+        started = self._stopwatch()
         faults = []
         for plugin in self._post_bind:
             try:
                 plugin.post_bind(state, pod, node_name)
             except Exception as error:
                 faults.append(raised(plugin, "PostBind", error))
+        self._report("PostBind", started, Code.SUCCESS)
         return faults
+
+    def _report(self, point: str, started: float, code: Code) -> None:
+        """Report the duration of an extension point that began at `started` and ended with `code`."""
+        self._points[point, STATUS_LABELS[code], self.profile].observe(self._stopwatch() - started)

@@ -138,8 +138,8 @@ class Measurements:
         # (hinted, profile) -> duration of placing a pod. `hinted`: "hint" if stored results for equal pods were used,
         # "no_hint" if there were none.
         self.node_hints = Children(self.metrics.get_node_hint_duration_seconds)
-        # (profile, result) -> pods of known pod classes (equal specs). `result`: "hint_used" if placed by the stored
-        # filter results and scores of the class, "no_hint" or "hint_not_used" if without them.
+        # (profile, result) -> pods. `result`: "hint_used" if placed by the stored filter results and scores of their
+        # class (equal specs), "no_hint" if without them, and if they fit nowhere.
         self.batch_attempts = Children(self.metrics.batch_attempts_total)
         # how long it takes to filter, score and select a node for a pod
         self.algorithm_durations = self.metrics.scheduling_algorithm_duration_seconds
@@ -150,7 +150,8 @@ class Measurements:
         self._counts_entities = False
         self._groups: Callable[[], ObservedGroups] | None = None
         self._has_informer_metrics = False
-        self._scheduled: dict[str, tuple[Counter, Histogram]] = {}  # profile -> attempts, their duration
+        # profile -> attempts, their duration, that of Bind
+        self._scheduled: dict[str, tuple[Counter, Histogram, Histogram]] = {}
         self._not_scheduled: dict[tuple[str, str], tuple[Counter, Histogram]] = {}  # the same by (result, profile)
         self._since_first: dict[int, Histogram] = {}  # attempts -> time since the first
 
@@ -191,15 +192,20 @@ class Measurements:
         """Record the seconds taken to filter, score and select a node for a pod."""
         self.algorithm_durations.observe(seconds)
 
-    def scheduled(self, profile: str, *, attempt_s: float, since_first_attempt_s: float, attempts: int) -> None:
+    def scheduled(
+        self, profile: str, *, attempt_s: float, bind_s: float, since_first_attempt_s: float, attempts: int
+    ) -> None:
+        """Record a pod that is bound. `bind_s`: how long its binding took, waiting for its turn included."""
         found = self._scheduled.get(profile)
         if found is None:
             found = self._scheduled[profile] = (
                 self.metrics.schedule_attempts_total.labels("scheduled", profile),
                 self.metrics.scheduling_attempt_duration_seconds.labels("scheduled", profile),
+                self.points["Bind", "Success", profile],
             )
         found[0].value += 1
         found[1].observe(attempt_s)
+        found[2].observe(bind_s)
         self.metrics.pod_scheduling_attempts.observe(attempts)
         since_first = self._since_first.get(attempts)
         if since_first is None:
@@ -207,6 +213,9 @@ class Measurements:
             if attempts <= MOST_KEPT_ATTEMPTS:
                 self._since_first[attempts] = since_first
         since_first.observe(since_first_attempt_s)
+
+    def bind_failed(self, profile: str, bind_s: float) -> None:
+        self.points["Bind", "Error", profile].observe(bind_s)
 
     def not_scheduled(self, profile: str, result: str, attempt_s: float) -> None:
         """Record an attempt that did not bind the pod. `result`: unschedulable or error."""

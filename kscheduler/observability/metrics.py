@@ -221,7 +221,7 @@ class Metrics:
         )
         self.batch_attempts_total = self._counters(
             "scheduler_batch_attempts_total",
-            "[ALPHA] Attempts to place pods with results kept from equal pods (hint_used, hint_not_used, no_hint).",
+            "[ALPHA] Attempts to place pods, with results kept from equal pods (hint_used) or without (no_hint).",
             ("profile", "result"),
         )
         self.batch_cache_flushed_total = self._counters(

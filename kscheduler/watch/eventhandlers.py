@@ -115,6 +115,7 @@ class PodEvents:
     def on_update(self, old: Pod, new: Pod) -> None:
         started = self._stopwatch()
         event = "AssignedPodUpdate" if new.spec.node_name else self._pending_updated
+        became_bound = new.spec.node_name and not old.spec.node_name
         if old.metadata.uid != new.metadata.uid:  # deleted and created again between two events
             self.on_delete(old)
             self.on_add(new)
@@ -136,7 +137,13 @@ class PodEvents:
                 self._confirmed(new)
             else:
                 self._bound(new, was_bound=None)
-        self._durations[event,].observe(self._stopwatch() - started)
+        seconds = self._stopwatch() - started
+        if (
+            became_bound
+        ):  # as in kube-scheduler, where it leaves the informer of one kind and comes to that of the other
+            event = "AssignedPodAdd"
+            self._durations[self._pending_deleted,].observe(seconds)
+        self._durations[event,].observe(seconds)
 
     def on_delete(self, pod: Pod) -> None:
         started = self._stopwatch()

@@ -174,6 +174,67 @@ async def test_a_binding_that_works_ends_the_flight_and_is_reported_to_all() -> 
     assert (attempt.count, attempt.sum) == (1, 0.5)
 
 
+def points_of(bench: Bench) -> dict[tuple[str, str], tuple[int, float]]:
+    """(extension point after the decision, how it ended) -> how often, and the seconds it took."""
+    family = bench.metrics.framework_extension_point_duration_seconds
+    searching = ("PreFilter", "Filter", "PreScore", "Score")
+    return {
+        (point, status): (child.count, child.sum)
+        for (point, status, _), child in family.items()
+        if point not in searching
+    }
+
+
+async def test_all_extension_points_that_plugins_have_a_say_in_are_measured() -> None:
+    steps = Steps()
+    bench = Bench({"reserve": [steps], "permit": [steps], "postBind": [steps]})
+    bench.node("n1")
+    cycle = bench.decide(make_pod("p"))
+    bench.clock.advance(0.5)
+    written: list[Binding] = []
+    await bench.one.bind(cycle, lambda cycle, binding: written.append(binding))
+    bench.clock.advance(0.25)
+    bench.one.finish_binding(cycle, None)
+    assert points_of(bench) == {
+        ("Reserve", "Success"): (1, 0.0),
+        ("Permit", "Success"): (1, 0.0),
+        ("PreBindPreFlight", "Skip"): (1, 0.0),
+        ("Bind", "Success"): (1, 0.25),
+        ("PostBind", "Success"): (1, 0.0),
+    }
+
+
+async def test_of_a_pod_that_no_plugin_has_a_say_in_the_binding_is_measured() -> None:
+    bench = Bench()
+    bench.node("n1")
+    cycle = bench.decide(make_pod("p"))
+    assert bench.one.direct_binding(cycle) is not None
+    bench.clock.advance(0.5)
+    bench.one.finish_binding(cycle, None)
+    assert points_of(bench) == {("Bind", "Success"): (1, 0.5)}
+
+
+async def test_a_binding_that_is_refused_is_measured_as_an_error() -> None:
+    bench = Bench()
+    bench.node("n1")
+    cycle = bench.decide(make_pod("p"))
+    bench.clock.advance(0.5)
+    bench.one.finish_binding(cycle, Conflict("taken", status=409))
+    assert points_of(bench) == {("Bind", "Error"): (1, 0.5)}
+
+
+@pytest.mark.parametrize("point", ["reserve", "permit"])
+def test_a_pod_that_is_rejected_after_the_decision_is_measured_until_then(point: str) -> None:
+    steps = Steps(**{point: unschedulable("no")})
+    bench = Bench({"reserve": [steps], "permit": [steps]})
+    bench.node("n1")
+    assert bench.one.schedule(bench.pop(make_pod("p"))) is None
+    found = set(points_of(bench))
+    assert (point.title(), "Unschedulable") in found
+    assert ("Unreserve", "Success") in found
+    assert not any(reached == "Bind" for reached, _ in found)
+
+
 @pytest.mark.parametrize(
     "error", [Conflict("taken", status=409), NotFound("no such pod", status=404), APIError("no", status=422)]
 )

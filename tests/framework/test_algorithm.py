@@ -15,7 +15,8 @@ from kscheduler.errors import PluginError
 from kscheduler.framework.algorithm import Decision, Rejection, feasible_nodes_to_find
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import PostFilterResult, PreFilterResult
-from kscheduler.framework.status import SKIP, Code, Status, unresolvable, unschedulable
+from kscheduler.framework.status import SKIP, Code, Status, error_status, unresolvable, unschedulable
+from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
@@ -248,6 +249,70 @@ def test_a_sampled_search_looks_as_far_as_it_must() -> None:
     bench = Bench({"filter": [Only(*wanted, status=NO)]}, percentage_of_nodes_to_score=50)
     bench.nodes(*(f"n{index:03}" for index in range(300)))
     assert bench.schedule() == Decision("n295", evaluated=300, feasible=5)
+
+
+# --- metrics ------------------------------------------------------------------------------------------------------
+
+
+class Answering:
+    """PreFilter and PostFilter, with the same answer."""
+
+    name = "Answering"
+
+    def __init__(self, status: Status) -> None:
+        self._status = status
+
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[None, Status]:
+        return None, self._status
+
+    def post_filter(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> tuple[None, Status]:
+        return None, self._status
+
+
+def points_of(plugins: Mapping[str, list[Any]]) -> set[tuple[str, str]]:
+    """The extension points that a pod's attempt meets with these plugins on two nodes, with how each ended."""
+    observer = Measurements()
+    bench = Bench(plugins, observer=observer)
+    bench.nodes("n1", "n2")
+    bench.schedule()
+    family = observer.metrics.framework_extension_point_duration_seconds
+    assert all(child.count == 1 for _, child in family.items())
+    return {(point, status) for (point, status, _), _ in family.items()}
+
+
+def test_a_filter_that_leaves_no_node_is_measured_as_a_success_as_in_kube_scheduler() -> None:
+    assert points_of({"filter": [Only(status=NO)]}) == {("PreFilter", "Success"), ("Filter", "Success")}
+
+
+@pytest.mark.parametrize(
+    ("status", "label"),
+    [(NO, "Unschedulable"), (unresolvable("never"), "UnschedulableAndUnresolvable"), (error_status("boom"), "Error")],
+)
+def test_extension_points_are_measured_under_the_status_that_they_end_with(status: Status, label: str) -> None:
+    assert points_of({"preFilter": [Answering(status)]}) == {("PreFilter", label)}
+    found = points_of({"filter": [Only(status=NO)], "postFilter": [Answering(status)]})
+    assert ("PostFilter", label) in found
+
+
+@pytest.mark.parametrize(("point", "label"), [("filter", "Filter"), ("preScore", "PreScore"), ("score", "Score")])
+def test_the_point_at_which_a_plugin_fails_is_measured_as_an_error(point: str, label: str) -> None:
+    found = points_of({point: [Broken(ValueError("boom"))]})
+    assert [each for each in found if each[1] == "Error"] == [(label, "Error")]
+
+
+def test_a_plugin_that_skips_counts_as_not_evaluated() -> None:
+    class Skipping(Table):
+        def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[None, Status]:
+            return None, SKIP
+
+        def pre_score(self, state: CycleState, pod: PodInfo) -> Status:
+            return SKIP
+
+    observer, plugin = Measurements(), Skipping({})
+    bench = Bench({"preFilter": [plugin], "preScore": [plugin], "score": [plugin]}, observer=observer)
+    bench.nodes("n1", "n2")
+    bench.schedule()
+    assert {child.value for _, child in observer.metrics.plugin_evaluation_total.items()} == {0}
 
 
 # --- faults -------------------------------------------------------------------------------------------------------

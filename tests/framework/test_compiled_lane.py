@@ -495,6 +495,20 @@ def test_pods_placed_with_kept_answers_are_counted_apart_from_the_first_of_their
     assert metrics.store_schedule_results_duration_seconds.labels("default-scheduler").count == 1
 
 
+def test_pods_that_fit_nowhere_count_as_pods_without_a_hint_whether_searched_for_or_not() -> None:
+    metrics = Metrics(process=False)
+    side = Side(observer=Measurements(metrics))
+    add_nodes(side, 4, cpu="2")
+    placed = copies(2)
+    too_large, lonely = copies(3, make_pod("large").req(cpu="3")), make_pod("lonely").label(app="a").req(cpu="1")
+    shunning = copies(5, lonely.pod_anti_affinity(ZONE, {"app": "a"}))  # two of them are placed, one in each zone
+    side.by_lane([*placed, *too_large, *shunning])
+    assert side.rejected_again == 4
+    attempts = {result: child.value for (_, result), child in metrics.batch_attempts_total.items()}
+    # The first of `placed`, the two that changed each other's class by their terms, and the six that were not placed.
+    assert attempts == {"no_hint": 9, "hint_used": 1}
+
+
 def test_a_plugin_that_failed_is_asked_again_after_some_pods(side: Side, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kscheduler.framework.compiled_classes.FAULT_HOLDS", 2)
 

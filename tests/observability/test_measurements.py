@@ -33,11 +33,12 @@ class Queue:
 
 def test_a_bound_pod_counts_as_an_attempt_with_its_durations() -> None:
     metrics = Metrics()
-    Measurements(metrics).scheduled("a", attempt_s=0.5, since_first_attempt_s=3.0, attempts=2)
+    Measurements(metrics).scheduled("a", attempt_s=0.5, bind_s=0.25, since_first_attempt_s=3.0, attempts=2)
     assert metrics.schedule_attempts_total.labels("scheduled", "a").value == 1
     assert metrics.scheduling_attempt_duration_seconds.labels("scheduled", "a").sum == 0.5
     assert metrics.pod_scheduling_attempts.sum == 2
     assert metrics.pod_scheduling_sli_duration_seconds.labels("2").sum == 3.0
+    assert metrics.framework_extension_point_duration_seconds.labels("Bind", "Success", "a").sum == 0.25
 
 
 def test_a_pod_that_was_not_bound_counts_by_result() -> None:

@@ -465,11 +465,22 @@ def test_events_are_timed_under_kube_schedulers_names() -> None:
     bench = Bench(stopwatch=lambda: float(next(clock)))
     free, bound = pending().obj(), pending().node(N).obj()
     bench.pods.on_add(free)
-    bench.pods.on_update(free, bound)
+    bench.pods.on_update(bound, bound)
     bench.pods.on_delete(bound)
     family = bench.metrics.event_handling_duration_seconds
     found = {labels[0]: child.sum for labels, child in family.items()}
     assert found == {"UnschedulablePodAdd": 1.0, "AssignedPodUpdate": 1.0, "AssignedPodDelete": 1.0}
+
+
+def test_a_binding_counts_as_the_end_of_a_waiting_pod_and_the_addition_of_an_assigned_one() -> None:
+    clock = iter(range(100))
+    bench = Bench(stopwatch=lambda: float(next(clock)))
+    free, bound = pending().obj(), pending().node(N).obj()
+    bench.pods.on_add(free)
+    bench.pods.on_update(free, bound)
+    family = bench.metrics.event_handling_duration_seconds
+    found = {labels[0]: child.sum for labels, child in family.items()}
+    assert found == {"UnschedulablePodAdd": 1.0, "UnschedulablePodDelete": 1.0, "AssignedPodAdd": 1.0}
 
 
 @pytest.mark.parametrize(("release", "pods"), [(RELEASE_1_36, "UnschedulablePod"), (RELEASE_1_37, "UnscheduledPod")])
