@@ -129,11 +129,11 @@ class Extender:
             for node, found in answer.items():
                 there = pods_on(node)
                 if there is None:
-                    raise PluginError(f'extender "{self.name}" claims to preempt on node "{node}", which is not known')
+                    raise PluginError(f'nodeinfo not found for node name "{node}"')
                 for uid in found.uids:
                     if uid not in there:
                         raise PluginError(
-                            f"extender: {self.name} claims to preempt pod (UID: {uid}) on node: {node}, "
+                            f"extender: {self.name} claims to preempt pod (UID: &{{{uid}}}) on node: {node}, "
                             "but the pod is not found on that node"
                         )
             return answer

@@ -429,7 +429,7 @@ async def test_victims_are_shown_whole_to_an_extender_that_does_not_know_nodes()
         ),
         (
             lambda question: {"NodeNameToMetaVictims": {"n0": {"Pods": [{"UID": "who"}]}}},
-            "claims to preempt pod (UID: who) on node: n0",
+            "claims to preempt pod (UID: &{who}) on node: n0",
         ),
     ],
 )
