@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kscheduler.testing.controlplane import KubeScheduler
@@ -14,6 +15,7 @@ from kscheduler.testing.controlplane.kscheduler import KScheduler
 from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.testing.controlplane.scheduler_process import SchedulerProcess
 from kscheduler.testing.controlplane.workspace import Workspace
+from tests.support.releases import releases_to_test
 
 MERGE = "application/merge-patch+json"
 ALONE = {"nodeSelector": {"zone": "own"}, "tolerations": [{"key": "own", "operator": "Exists"}]}
@@ -45,6 +47,13 @@ OF_LIBRARIES = (
     "rest_client_",
 )
 OF_METRICS = ("cardinality_enforcement", "disabled_metrics", "hidden_metrics", "registered_metrics")
+# What was kept about equal pods is dropped for other reasons here, and not in this play; the rest is explained where
+# metrics that are not shown are listed.
+NOT_SHOWN = {"scheduler_batch_cache_flushed_total", "informer_processing_latency_seconds_count"}
+# Plugins that prepare something in a release, and need not here.
+NOT_HERE = {("PreScore", "TaintToleration")} | {
+    ("PreFilter", plugin) for plugin in ("NodeName", "NodeUnschedulable", "TaintToleration")
+}
 EVERY_POD = ("Bind", "Filter", "PostFilter", "PreFilter", "PreScore", "Score")  # extension points
 
 Series = tuple[str, tuple[tuple[str, str], ...]]  # name of a sample, labels
@@ -65,9 +74,9 @@ def is_refused(pod: Object) -> bool:
 class Play:
     """One scheduler's play. Each pod is decided before the next is created, so that no event comes between attempts."""
 
-    def __init__(self, workspace: Workspace, start: Callable[[ControlPlane], SchedulerProcess]) -> None:
+    def __init__(self, workspace: Workspace, scheduler: SchedulerProcess) -> None:
         self._workspace = workspace
-        self._scheduler = start(workspace.control_plane)
+        self._scheduler = scheduler
 
     def run(self) -> dict[Series, float]:
         workspace = self._workspace
@@ -145,32 +154,30 @@ def points(found: Mapping[Series, float]) -> dict[tuple[str, str], float]:
     return counted
 
 
-def evaluated(found: Mapping[Series, float]) -> dict[Series, float]:
-    """How many pods each plugin was asked about before nodes are. TaintToleration prepares nothing here for scores."""
-    before, nothing = (("extension_point", "PreFilter"), ("extension_point", "PreScore")), ("plugin", "TaintToleration")
-    return {
-        key: value
-        for key, value in of_families(found, ["scheduler_plugin_evaluation"]).items()
-        if any(label in before for label in key[1]) and nothing not in key[1]
-    }
+def evaluated(found: Mapping[Series, float]) -> dict[tuple[str, str], float]:
+    """(extension point before nodes are looked at, plugin) -> the pods that it was asked about."""
+    counted: dict[tuple[str, str], float] = {}
+    for (_, labels), value in of_families(found, ["scheduler_plugin_evaluation"]).items():
+        point, plugin, _ = (value for _, value in labels)
+        if point in ("PreFilter", "PreScore") and (point, plugin) not in NOT_HERE:
+            counted[point, plugin] = value
+    return counted
 
 
 def names(found: Mapping[Series, float]) -> set[str]:
     return {name for name, _ in found if not name.startswith((*OF_LIBRARIES, *OF_METRICS, "kscheduler_"))}
 
 
-def test_both_schedulers_show_the_same_metrics_of_the_same_pods(
-    fresh_control_plane: Callable[..., ControlPlane],
-) -> None:
-    theirs, ours = (
-        Play(Workspace(fresh_control_plane()), start).run()
-        for start in (
-            lambda plane: KubeScheduler(plane, leader_elect=True),
-            lambda plane: KScheduler(plane, leader_elect=True),
-        )
-    )
-    # What was kept about equal pods is dropped for other reasons here, and not in this play.
-    assert names(theirs) - names(ours) <= {"scheduler_batch_cache_flushed_total"}
+@pytest.mark.parametrize("release", releases_to_test())
+def test_both_schedulers_show_the_same_metrics_of_the_same_pods(release: str) -> None:
+    found = []
+    makers: tuple[Callable[..., SchedulerProcess], ...] = (KubeScheduler, KScheduler)
+    for make in makers:
+        with ControlPlane(release=release) as plane:
+            scheduler = make(plane, leader_elect=True)
+            found.append(Play(Workspace(plane), scheduler).run())
+    theirs, ours = found
+    assert names(theirs) - names(ours) <= NOT_SHOWN
     assert of_families(ours, COUNTED) == of_families(theirs, COUNTED)
     assert points(ours) == points(theirs)
     assert evaluated(ours) == evaluated(theirs)
