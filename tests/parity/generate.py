@@ -13,6 +13,7 @@ from kscheduler.framework.plugins.registry import IN_TREE
 from kscheduler.testing.controlplane.binaries import DEFAULT_RELEASE
 from tests.parity.case import EVALUATE, SEQUENCE, Case, Object
 from tests.parity.generate_amounts import exaggerate
+from tests.parity.generate_arguments import add_rarer_arguments
 from tests.parity.generate_newer import add_newer
 from tests.parity.generate_nodes import generate_node
 from tests.parity.generate_pods import CONTROLLERS, OWNER, POD_AFFINITY, SPREAD, PodGenerator, label_selector, pinned
@@ -50,11 +51,16 @@ SAMPLED = 12  # pods of a case whose search is sampled: fewer, since it has many
 FEW_TO_SAMPLE = 100  # nodes up to which kube-scheduler looks at all of them
 
 
-def generate(seed: int, release: str = DEFAULT_RELEASE) -> Case:
-    """The case of a seed, the same for each release but for what a release refuses or leaves to chance."""
+def generate(seed: int, release: str = DEFAULT_RELEASE, more_gates: tuple[str, ...] = ()) -> Case:
+    """The case of a seed, the same for each release but for what a release refuses or leaves to chance.
+
+    `more_gates`: feature gates that are on beside those of the release.
+    """
     case = _generate(seed, release)
+    case.more_gates = more_gates
     add_newer(case)
     add_rarer(case)
+    add_rarer_arguments(case)
     return case
 
 

@@ -34,6 +34,7 @@ HINTS = "hints"
 WAITING = 12  # pods of a case
 CHANGES = 24  # of nodes, of pods on nodes and of storage
 OWN_CHANGES = 12  # of waiting pods
+RARER = 0.4  # of the cases also have gated pods, and changes that kubelets report
 MOST_NODES = 12
 STORAGE = {  # a cluster's list -> the kind of its objects
     "persistentVolumes": "PersistentVolume",
@@ -95,7 +96,37 @@ def generate_hints(seed: int, release: str = DEFAULT_RELEASE) -> HintCase:
             case.changes.append(_of_node(rng, cluster, number) if often(rng, 0.55) else _of_pod(rng, case, number))
     for _ in range(OWN_CHANGES):
         case.changes.append(_own(rng, case))
+    _add_rarer(case)
     return case
+
+
+def _add_rarer(case: HintCase) -> None:
+    """It draws numbers of its own, so that the rest of a case stays as its seed has it."""
+    rng = random.Random(f"rarer hints {case.seed}")
+    if not often(rng, RARER):
+        return
+    for position, pod in enumerate(case.pending):
+        if often(rng, 0.3):
+            gates = [{"name": gate} for gate in some(rng, ("wait", "quota"), 2)]
+            case.pending[position] = {**pod, "spec": {**pod["spec"], "schedulingGates": gates}}
+            case.changes.append(_open_gates(rng, case.pending[position], position))
+    for number in range(CHANGES // 3 if case.cluster["pods"] else 0):
+        old = copy.deepcopy(pick(rng, case.cluster["pods"]))
+        old["metadata"] |= {"name": f"rarer{number}", "uid": f"rarer{number}"}
+        new = copy.deepcopy(old)
+        pick(rng, (_ask_to_go, _report_resize, _of_whole_pod, _finish))(rng, new)
+        case.changes.append(Change("Pod", old, new))
+
+
+def _open_gates(rng: random.Random, pod: Object, position: int) -> Change:
+    """All gates or some of them are removed, perhaps together with another change."""
+    new = copy.deepcopy(pod)
+    gates = new["spec"].pop("schedulingGates")
+    if often(rng, 0.4):
+        new["spec"]["schedulingGates"] = gates[:-1]
+    if often(rng, 0.4):
+        pick(rng, (_pod_labels, _requests, _tolerate))(rng, new)
+    return Change("Pod", None, new, own=position)
 
 
 def in_whole_units(case: Case) -> Case:
@@ -222,6 +253,31 @@ def _of_pod(rng: random.Random, case: HintCase, number: int) -> Change:
     # The other way round a request may vanish, which the apiserver refuses for a pod that runs.
     is_reversible = "containerStatuses" not in pod.get("status", {})
     return Change("Pod", new, pod) if is_reversible and often(rng, 0.5) else Change("Pod", pod, new)
+
+
+def _ask_to_go(rng: random.Random, pod: Object) -> None:
+    pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+
+
+def _report_resize(rng: random.Random, pod: Object) -> None:
+    """A kubelet says what containers have, while they are resized."""
+    statuses = []
+    for container in pod["spec"]["containers"]:
+        status: Object = {"name": container["name"], "image": container["image"], "imageID": "", "ready": True}
+        amounts = {"cpu": pick(rng, ("50m", "2", "7")), "memory": pick(rng, ("64Mi", "9Gi"))}
+        statuses.append({**status, "restartCount": 0, pick(rng, ("resources", "allocatedResources")): amounts})
+        if "resources" in statuses[-1]:
+            statuses[-1]["resources"] = {"requests": amounts}
+    pod.setdefault("status", {})["containerStatuses"] = statuses
+
+
+def _of_whole_pod(rng: random.Random, pod: Object) -> None:
+    amounts = {"cpu": pick(rng, ("1m", "1", "9")), "memory": pick(rng, ("1Mi", "9Gi"))}
+    pod["spec"]["resources"] = {"requests": amounts}
+
+
+def _finish(rng: random.Random, pod: Object) -> None:
+    pod.setdefault("status", {})["phase"] = pick(rng, ("Succeeded", "Failed"))
 
 
 def _own(rng: random.Random, case: HintCase) -> Change:

@@ -33,7 +33,7 @@ def add_newer(case: Case) -> None:
     if case.release not in ASKED_OF_NODE_NAME:
         for pod in case.pending:
             pod["spec"].pop("nodeName", None)
-    if release_of(case.release).has(CAPACITY_SCORING):
+    if CAPACITY_SCORING in case.more_gates or release_of(case.release).has(CAPACITY_SCORING):
         _say_shape(rng, case)
         _make_capacities_equal(case)
         _state_scored_capacities(case)

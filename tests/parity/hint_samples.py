@@ -49,8 +49,8 @@ def read(change: Change, release: Release = DEFAULT_RELEASE) -> tuple[object, ob
         new = None if change.new is None else read_objects([change.new], kind)[0]
         action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE
         return old, new, [ClusterEvent(resource, action)]
-    was = None if change.old is None else read_pod(change.old).pod
-    now = None if change.new is None else read_pod(change.new).pod
+    was = None if change.old is None else read_pod(change.old, release).pod
+    now = None if change.new is None else read_pod(change.new, release).pod
     return was, now, _events_of_pod(was, now, release)
 
 
