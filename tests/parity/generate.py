@@ -92,11 +92,23 @@ def _generate(seed: int, release: str) -> Case:
                 pods.nominate(pod)
     if often(rng, 0.05):
         exaggerate(rng, cluster["nodes"], [*cluster["pods"], *pending])
+    if alone:
+        for pod in pending:
+            _name_claims_once(pod)
     if has_claims:
         for node in cluster["nodes"]:
             label_for_drivers(rng, node)
         cluster |= generate_volumes(rng, nodes, [*cluster["pods"], *cluster.get("nominated", ()), *pending])
     return Case(seed, mode, generate_config(rng, profiles, has_claims=has_claims), cluster, pending, release)
+
+
+def _name_claims_once(pod: Object) -> None:
+    """A claim that a pod names twice gets two volumes; which of them the next pod finds is by the order of a Go map."""
+    volumes = pod["spec"].get("volumes", ())
+    named = [volume.get("persistentVolumeClaim", {}).get("claimName") for volume in volumes]
+    kept = [volume for at, volume in enumerate(volumes) if named[at] is None or named[at] not in named[:at]]
+    if len(kept) < len(volumes):
+        pod["spec"]["volumes"] = kept
 
 
 def _size(rng: random.Random) -> int:
