@@ -23,8 +23,8 @@ from kscheduler.api.objects import Node, Pod
 from kscheduler.errors import InternalError
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
-from kscheduler.snapshot.pod_counters import is_counted_equally
 from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.snapshot.pod_labels import is_counted_equally
 
 log = logging.getLogger(__name__)
 

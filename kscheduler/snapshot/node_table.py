@@ -19,8 +19,8 @@ from kscheduler.snapshot.host_ports import HostPortIndex
 from kscheduler.snapshot.images import ImageIndex
 from kscheduler.snapshot.node_classes import NodeClasses
 from kscheduler.snapshot.node_info import NodeInfo
-from kscheduler.snapshot.pod_counters import PodCounters
 from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.snapshot.pod_labels import PodCounters
 from kscheduler.snapshot.resource_columns import MAX_ALLOCATABLE, ResourceColumns
 from kscheduler.snapshot.row_log import RowLog
 from kscheduler.snapshot.topology import TopologyColumns

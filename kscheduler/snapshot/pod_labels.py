@@ -9,46 +9,19 @@ group.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, final
+from typing import final
 
+from kscheduler._fast import NodeColumns
 from kscheduler.api.labels import Token
 from kscheduler.api.objects import Pod
 from kscheduler.api.pod_affinity import HeldTerm, namespace_token
-
-if TYPE_CHECKING:
-    from kscheduler.snapshot.pod_counters import RowCounter
-
-# The token of groups without any other token; no label has such a key.
-ANYWHERE: Token = ("*", "")
+from kscheduler.snapshot.pod_counters import ANYWHERE, GroupCounters, PodGroup
+from kscheduler.snapshot.pod_info import PodInfo
 
 # Labels whose keys are kept at a time: a template's pods share theirs, so this is a number of templates.
 MAX_KEPT_KEYS = 1_024
 
 LabelKey = tuple[str, frozenset[tuple[str, str]], bool]  # namespace, labels, is the pod terminating?
-
-
-class PodGroup:
-    """A group of pods that every count of pods treats equally, with their number by row (node).
-
-    The group is a `LabelClass`, i.e. pods with equal namespace and labels, or `TermHolders`, i.e. pods that state an
-    equal affinity term.
-    """
-
-    __slots__ = ("counted_by", "found_by", "id", "key", "rows")
-
-    def __init__(self, id: int, key: Hashable) -> None:
-        self.id = id  # ascending in order of appearance, never used again
-        self.key = key
-        self.rows: dict[int, int] = {}  # row -> how many are there, never 0
-        self.counted_by: dict[RowCounter, int] = {}  # counter -> weight of one of these pods in it, never 0
-        self.found_by: Sequence[Token] = ()  # the tokens the index has it under
-
-    def narrowings(self) -> Sequence[Sequence[Token]]:
-        """Return lists of lookup tokens (labels, namespaces), by which the group is found.
-
-        The index chooses one of the lists, and must contain the group under each token of that list.
-        """
-        return ()
 
 
 @final
@@ -124,3 +97,73 @@ def label_key(pod: Pod) -> LabelKey:
     """Return the key of a pod's label class: namespace, labels, and whether the pod is terminating."""
     meta = pod.metadata
     return meta.namespace, frozenset((meta.labels or {}).items()), meta.deletion_timestamp is not None
+
+
+@final
+class PodCounters:
+    """The pods on all nodes, grouped by equal labels and by affinity term, with the counters over both."""
+
+    def __init__(self, columns: NodeColumns) -> None:
+        self._label_keys = LabelKeys()
+        self.by_labels: GroupCounters[LabelClass] = GroupCounters(columns, _label_class)
+        self.by_terms: GroupCounters[TermHolders] = GroupCounters(columns, self._term_holders)
+        # Label keys that terms stated by pods have read so far: other labels make no difference to these terms.
+        self.label_keys_of_terms: set[str] = set()
+
+    def clear(self) -> None:
+        self.by_labels.clear()
+        self.by_terms.clear()
+
+    def add_pods(self, rows: Sequence[int], pods: Sequence[PodInfo]) -> None:
+        """Add each of the pods to its row (node).
+
+        Labels and terms of consecutive pods of one template are looked up once.
+        """
+        group: LabelClass | None = None
+        labels: Mapping[str, str] | None = None
+        namespace, known = "", self.by_labels.get
+        for at, pod in enumerate(pods):
+            row, meta = rows[at], pod.pod.metadata
+            if (
+                group is None
+                or meta.labels is not labels
+                or meta.namespace != namespace
+                or meta.deletion_timestamp is not None
+            ):
+                key = self._label_keys.of(pod.pod)
+                group = known(key) or self.by_labels.group(key)
+                labels, namespace = meta.labels, meta.namespace
+            group.rows[row] = group.rows.get(row, 0) + 1
+            for counter, weight in group.counted_by.items():
+                counter.add(row, weight)
+            if group.is_terminating:
+                group = None
+            if pod.states_affinity:
+                for term, count in pod.held_terms:
+                    self.by_terms.add(term, row, count)
+
+    def remove_pod(self, row: int, pod: PodInfo) -> None:
+        self.by_labels.remove(self._label_keys.of(pod.pod), row)
+        if pod.states_affinity:
+            for term, count in pod.held_terms:
+                self.by_terms.remove(term, row, count)
+
+    def _term_holders(self, id: int, key: Hashable) -> TermHolders:
+        made = TermHolders(id, key)  # type: ignore[arg-type]
+        self.label_keys_of_terms.update(each.key for each in made.term.term.selector.requirements or ())
+        return made
+
+
+def is_counted_equally(old: PodInfo, new: PodInfo) -> bool:
+    """Return True if replacing the version `old` of a pod by `new` changes no counter."""
+    before, after = old.pod.metadata, new.pod.metadata
+    return (
+        (before.labels or {}) == (after.labels or {})
+        and before.namespace == after.namespace
+        and (before.deletion_timestamp is None) == (after.deletion_timestamp is None)
+        and (not (old.states_affinity or new.states_affinity) or old.held_terms == new.held_terms)
+    )
+
+
+def _label_class(id: int, key: Hashable) -> LabelClass:
+    return LabelClass(id, key)  # type: ignore[arg-type]

@@ -181,7 +181,7 @@ PODS_OF: dict[str, Callable[[], list[Pod]]] = {
 @pytest.mark.parametrize("kind", PODS_OF)
 def test_a_fault_in_any_step_leaks_no_room_and_loses_no_pod(kind: str, lane: bool) -> None:
     seen, faults = _fail_in_each_step(partial(World, kind, lane=lane))
-    assert {"node_table.py:add_counted_pods", "pod_counters.py:add_pods", "schedule_one.py:_reserve"} <= seen
+    assert {"node_table.py:add_counted_pods", "pod_labels.py:add_pods", "schedule_one.py:_reserve"} <= seen
     assert faults > 10 * PODS
 
 

@@ -15,9 +15,9 @@ from kscheduler.errors import InternalError
 from kscheduler.framework.plugins.nodevolumelimits.attached import AttachedVolumes
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
-from kscheduler.snapshot.pod_counters import GroupCounters, RowCounter
+from kscheduler.snapshot.pod_counters import GroupCounters, PodGroup, RowCounter
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.snapshot.pod_labels import PodGroup, label_key
+from kscheduler.snapshot.pod_labels import label_key
 from kscheduler.snapshot.volume_users import VolumeUsers
 
 G = TypeVar("G", bound=PodGroup)
