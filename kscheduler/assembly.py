@@ -105,7 +105,7 @@ if TYPE_CHECKING:
     from kscheduler.gangs.assembly import GangParts
     from kscheduler.telemetry.live_metrics import LiveMetrics
     from kscheduler.telemetry.source import MakeSource
-    from kscheduler.wasm.loading.plugins import GuestPlugins
+    from kscheduler.wasm.plugins import GuestPlugins
 
 DEFAULT_BIND_CONCURRENCY = 64
 MAX_QUEUED_EVENTS = 100_000  # Events waiting for their lane; a burst of so many binds still gets one each

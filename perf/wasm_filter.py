@@ -39,7 +39,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
 from kscheduler.wasm.binding_threads import BindingThreads
 from kscheduler.wasm.extension.rows import Answer, Ends
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "perf" / "wasm_guests" / "extension_filter"

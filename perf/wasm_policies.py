@@ -64,7 +64,7 @@ from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.testing import make_node, make_pod
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 from perf.decisions import is_waiting, time_decisions
 
 ROOT = Path(__file__).parent.parent

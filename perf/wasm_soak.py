@@ -45,8 +45,8 @@ from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.testing import make_node, make_pod
-from kscheduler.wasm.loading.plugins import GuestPlugins
 from kscheduler.wasm.loading.sections import CORE_VERSION, MAGIC
+from kscheduler.wasm.plugins import GuestPlugins
 from kscheduler.wasm.pool import MAX_IDLE, Pool
 from perf.wasm_policies import LABEL, c_guest, number_of
 

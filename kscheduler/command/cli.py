@@ -181,7 +181,7 @@ def validate(options: ValidateOptions) -> int:
     from kscheduler.framework.out_of_tree import find_plugins
     from kscheduler.framework.plugins.registry import known_plugins
     from kscheduler.telemetry.settings import idle_arguments
-    from kscheduler.wasm.loading.plugins import GuestPlugins
+    from kscheduler.wasm.plugins import GuestPlugins
 
     if read_document(options.file).get("kind") == ROUTING:
         routing = load_routing(options.file)  # that `planB` names a profile is checked when the scheduler starts
@@ -224,7 +224,7 @@ def show(options: ShowOptions) -> int:
     from kscheduler.config.releases import DEFAULT_RELEASE, release_of
     from kscheduler.framework.out_of_tree import find_plugins
     from kscheduler.framework.plugins.registry import known_plugins
-    from kscheduler.wasm.loading.plugins import GuestPlugins
+    from kscheduler.wasm.plugins import GuestPlugins
 
     guests = GuestPlugins()
     release, _ = with_gates(release_of(options.emulated_version or DEFAULT_RELEASE.version), options.feature_gates)

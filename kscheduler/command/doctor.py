@@ -27,7 +27,7 @@ from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError, KSchedulerError
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.input.redaction import hide_urls
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 
 EXIT_SICK = 1  # a check failed
 _COLOURS = {Level.OK: "\x1b[32m", Level.WARN: "\x1b[33m", Level.FAIL: "\x1b[31m"}

@@ -41,8 +41,8 @@ from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.wasm.arguments import GUEST_URL
 from kscheduler.wasm.batch.plugin import BatchPlugin
 from kscheduler.wasm.engines import engine_named
-from kscheduler.wasm.loading.plugins import GuestPlugins
 from kscheduler.wasm.loading.sections import printable
+from kscheduler.wasm.plugins import GuestPlugins
 
 T = TypeVar("T")
 Document = dict[str, Any]

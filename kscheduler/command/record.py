@@ -22,7 +22,7 @@ from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.record.recorder import Recorder, RecorderOptions
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 
 PRINTED_AFTER_S = 5.0  # if some kinds are not listed after this time, they are printed
 

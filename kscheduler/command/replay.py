@@ -26,7 +26,7 @@ from kscheduler.record.entries import OBJECTS_ONLY, Decision
 from kscheduler.record.reader import RecordReader
 from kscheduler.replay.replay import Difference, RecordedInputs, Replay
 from kscheduler.replay.replay import replay as decide_again
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 
 if TYPE_CHECKING:
     from kscheduler.replay.placements import Judgement

@@ -55,7 +55,7 @@ from kscheduler.observability.request_measurements import RestClientMeasurements
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.serving.health import Health
 from kscheduler.telemetry.settings import idle_arguments
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 
 log = logging.getLogger(__name__)
 

@@ -30,7 +30,7 @@ from kscheduler.simulator.report_text import to_text
 from kscheduler.simulator.run import Outcome
 from kscheduler.simulator.scenario import Scenario, with_warnings
 from kscheduler.ui.page_file import to_html
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 
 if TYPE_CHECKING:
     from kscheduler.simulator.kept_decisions import KeptDecisions

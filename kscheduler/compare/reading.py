@@ -22,7 +22,7 @@ from kscheduler.simulator.configuration import load_simulated, recorded_config, 
 from kscheduler.simulator.inputs import build_scenario
 from kscheduler.simulator.options import SimulateArguments, settings_of
 from kscheduler.simulator.scenario import Scenario, with_warnings
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 
 DEFAULT: Final = "default"  # in place of a file: the default configuration
 RECORD, REPORT, CONFIGURATION = "record", "report", "configuration"

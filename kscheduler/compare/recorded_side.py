@@ -41,7 +41,7 @@ from kscheduler.simulator.report import Report, build_report
 from kscheduler.simulator.run import Progress, RunSettings, SchedulerUnderTest, simulate_scenario, unscheduled_condition
 from kscheduler.simulator.scenario import Scenario
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 
 _decode_pod = json_decoder(Pod)
 

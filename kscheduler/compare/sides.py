@@ -16,7 +16,7 @@ from kscheduler.simulator.real_run import few_collections, run_real_scheduler
 from kscheduler.simulator.report import Report, build_report
 from kscheduler.simulator.run import Progress
 from kscheduler.simulator.scenario import Scenario
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 
 
 @dataclass(frozen=True, slots=True)

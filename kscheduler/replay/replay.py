@@ -21,7 +21,7 @@ from kscheduler.record.reader import RecordReader
 from kscheduler.record.recorder import part_of
 from kscheduler.replay.replayed import ReplayedScheduler
 from kscheduler.scheduler import Options
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 
 KEPT = 1_000  # differences that are kept; the others are counted
 

@@ -14,7 +14,7 @@ from kscheduler.errors import ConfigError
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.simulator.options import SimulateArguments
 from kscheduler.telemetry.settings import telemetry_settings
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 
 
 def simulated_config(arguments: SimulateArguments, guests: GuestPlugins) -> SchedulerConfig:

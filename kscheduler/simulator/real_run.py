@@ -18,7 +18,7 @@ from kscheduler.simulator.real_scheduler import BuildScheduler, real_scheduler
 from kscheduler.simulator.report import Machine
 from kscheduler.simulator.run import Outcome, Progress, RunSettings, simulate_scenario
 from kscheduler.simulator.scenario import Scenario
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 
 # While the simulation grows it makes hardly any cyclic garbage, and nearly all of it is young. So no collection visits
 # objects that survived an earlier one, which every pod does.

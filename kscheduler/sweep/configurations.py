@@ -27,7 +27,7 @@ from kscheduler.framework.out_of_tree import find_plugins, load_plugins
 from kscheduler.simulator.configuration import check_simulated, release_in
 from kscheduler.sweep.grid import ConfigEntry, TraceEntry
 from kscheduler.sweep.patches import choice_name, choices, patched
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 
 Code = dict[str, str]  # a plugin's name -> digest of its source file
 

@@ -32,7 +32,7 @@ from kscheduler.sweep.files import LocalFiles
 from kscheduler.sweep.metrics import Timing, figures_of
 from kscheduler.sweep.results import Finished, Result
 from kscheduler.sweep.runs import Inputs, Task
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 
 if TYPE_CHECKING:
     from kscheduler.simulator.recorded import Recorded

@@ -12,11 +12,11 @@ NAMES = ("wasmtime", "wasmer")
 @functools.cache
 def engine_named(name: str) -> Engine:
     if name == "wasmtime":
-        from kscheduler.wasm.wasmtime import new_engine
+        from kscheduler.wasm.wasmtime.start import new_engine
 
         return new_engine()
     if name == "wasmer":
-        from kscheduler.wasm.wasmer import new_engine as new_wasmer
+        from kscheduler.wasm.wasmer.start import new_engine as new_wasmer
 
         return new_wasmer()
     raise EngineUnavailable(f"no engine {name!r}: expected one of {', '.join(NAMES)}")

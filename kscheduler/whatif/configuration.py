@@ -20,7 +20,7 @@ from kscheduler.framework.plugins.registry import known_plugins
 from kscheduler.simulator.configuration import check_simulated
 from kscheduler.sweep.patches import parse_path, patched
 from kscheduler.sweep.spelling import did_you_mean
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 
 SOURCE = "the changed configuration"
 MAX_WEIGHT = 2**31 - 1

@@ -13,7 +13,7 @@ from kscheduler.simulator.inputs import Sources, build_scenario, with_nodes
 from kscheduler.simulator.options import SimulateArguments, settings_of
 from kscheduler.simulator.scenario import Scenario, with_warnings
 from kscheduler.simulator.workload import DEFAULT_NODE_SHAPES
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 from kscheduler.whatif.configuration import changed_config
 from kscheduler.whatif.demand import estimated_nodes
 from kscheduler.whatif.node_changes import changed_scenario, nodes_of

@@ -20,7 +20,7 @@ from kscheduler.simulator.options import SimulateArguments
 from kscheduler.simulator.real_scheduler import RealScheduler
 from kscheduler.simulator.scenario import Arrival, Scenario
 from kscheduler.simulator.virtual_time import LoopClock
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 from tests.record.recording import record
 from tests.simulator.first_fit import make_node
 from tests.simulator.objects import pod

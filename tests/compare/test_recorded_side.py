@@ -16,7 +16,7 @@ from kscheduler.errors import ConfigError
 from kscheduler.record.entries import FORMAT, Change, ChangeType, End, Header, Synced
 from kscheduler.record.writer import RecordWriter
 from kscheduler.simulator.recorded import read_recorded
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 from tests.compare.runs import DEFAULT, LEAST, MOST, nodes, simulated, small_pods, write_record
 from tests.simulator.objects import pod
 

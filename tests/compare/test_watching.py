@@ -17,7 +17,7 @@ from kscheduler.simulator.placements import to_csv
 from kscheduler.simulator.real_run import run_real_scheduler
 from kscheduler.simulator.real_scheduler import BuildScheduler
 from kscheduler.simulator.scenario import Arrival, Scenario
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 from tests.compare.runs import arriving, nodes, simulated
 from tests.simulator.objects import pod
 

@@ -17,7 +17,7 @@ from kscheduler.config.load import load_config
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.observability.instruments import HistogramFamily
 from kscheduler.observability.metrics import Metrics
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 from tests.docs.pages import all_pages, blocks, own_pages
 
 PAGES = all_pages()

@@ -12,7 +12,7 @@ from kscheduler.simulator.options import SimulateArguments
 from kscheduler.simulator.real_run import run_real_scheduler
 from kscheduler.simulator.report import Report, build_report
 from kscheduler.simulator.scenario import Scenario
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 
 
 def decided(scenario: Scenario, size: int | None = None, max_bytes: int = MAX_BYTES) -> Report:

@@ -23,7 +23,7 @@ from kscheduler.simulator.real_scheduler import real_scheduler
 from kscheduler.simulator.report_text import _gangs
 from kscheduler.simulator.run import Ending, Outcome, RunSettings, simulate_scenario
 from kscheduler.testing.controlplane import workload
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 from tests.simulator.reports import namespace
 
 CONFIG = parse_config(

@@ -11,7 +11,7 @@ from kscheduler.simulator.placements import to_csv
 from kscheduler.simulator.real_run import run_real_scheduler
 from kscheduler.simulator.report import Report, build_report
 from kscheduler.simulator.workload import default_workload, generate
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 
 SCHEDULED = "Scheduled"
 

@@ -15,7 +15,7 @@ import msgpack
 from kscheduler.config.load import parse_config
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.framework.out_of_tree import find_plugins
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 from tests.support.skips import package
 from tests.wasm.extension.kit import module
 

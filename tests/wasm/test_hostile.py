@@ -34,7 +34,7 @@ from kscheduler.wasm.extension.host.scheduler import SchedulerFunctions
 from kscheduler.wasm.extension.host.world import World
 from kscheduler.wasm.extension.surroundings import Surroundings
 from kscheduler.wasm.guest_log import GuestLog, LogRules
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 from kscheduler.wasm.wasi import functions as wasi_functions
 from tests.support.clocks import ManualClock
 from tests.support.memory import resident_bytes

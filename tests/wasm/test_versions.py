@@ -11,8 +11,8 @@ import pytest
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.testing import make_node, make_pod
 from kscheduler.testing.controlplane.patience import until
-from kscheduler.wasm.loading.plugins import GuestPlugins
 from kscheduler.wasm.loading.reload import Outcome, Reloader
+from kscheduler.wasm.plugins import GuestPlugins
 from tests.support.skips import package
 from tests.wasm.hostile_guests import batch_guest, config_with, scores
 from tests.wasm.loading.running import scheduling

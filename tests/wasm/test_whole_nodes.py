@@ -12,7 +12,7 @@ from kscheduler.api.objects import NodeCondition
 from kscheduler.testing import make_pod
 from kscheduler.testing.controlplane.patience import until
 from kscheduler.wasm.extension.encoding import objects
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 from tests.wasm.extension.kit import module
 from tests.wasm.hostile_guests import HOSTILE, config_with
 from tests.wasm.loading.running import scheduling

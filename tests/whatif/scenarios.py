@@ -16,7 +16,7 @@ from kscheduler.simulator.object_changes import ObjectChange
 from kscheduler.simulator.options import SimulateArguments
 from kscheduler.simulator.scenario import Arrival, Scenario
 from kscheduler.testing import make_node
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 from kscheduler.whatif.options import WhatIfArguments, read_arguments
 from kscheduler.whatif.played_side import PlayedSide
 from tests.simulator.objects import pod

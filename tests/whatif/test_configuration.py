@@ -12,7 +12,7 @@ from kscheduler.config.profiles import effective_plugins
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
 from kscheduler.framework.plugins.registry import known_plugins
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 from kscheduler.whatif.configuration import ConfigurationChanges, changed_config, parse_value, parse_weight
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

@@ -1,4 +1,4 @@
-"""The engine and modules of wasmer: compiling, the imports and exports of a module, and serialization."""
+"""The engine and modules of wasmer: compiling, serialization, and the steps from a module to an instance."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from kscheduler.input.decoding import msgpack_decoder
 from kscheduler.wasm import faults, stored
 from kscheduler.wasm.engine import (
     DEFAULT_LIMITS,
+    MEMORY,
+    PAGE_BYTES,
     ExternType,
     FaultKind,
     GuestFault,
@@ -22,11 +24,21 @@ from kscheduler.wasm.engine import (
     Import,
     Instance,
     Limits,
+    MemoryType,
+    Output,
     Wasi,
 )
+from kscheduler.wasm.linkage import Link, resolve
 from kscheduler.wasm.loading.sections import BadModule, Sections, read_sections
-from kscheduler.wasm.wasmer import calls, linking
-from kscheduler.wasm.wasmer.instrumentation import Unsupported, instrumented, table_minimums
+from kscheduler.wasm.wasmer import calls
+from kscheduler.wasm.wasmer.instrumentation import (
+    MAX_TABLE_ENTRIES,
+    PAGE_EXPORT,
+    START_EXPORT,
+    Unsupported,
+    instrumented,
+    table_minimums,
+)
 
 # A deadline is enforced within two ticks, as with wasmtime.
 TICK_S = 0.002
@@ -104,7 +116,32 @@ class WasmerModule:
     def instantiate(
         self, functions: Iterable[HostFunction] = (), limits: Limits = DEFAULT_LIMITS, *, wasi: Wasi | None = None
     ) -> Instance:
-        return linking.instantiate(self, functions, limits, wasi)
+        # 1. Host functions for the imports, and the limits, before anything is made.
+        wanted = resolve(self.imports, functions, wasi)
+        _check_limits(self.needs, limits)
+        # 2. The instance, with its host functions in the order of the imports; nothing of it runs yet.
+        guest = calls.Guest(self.engine.watch, self.code, Link(self.exports), limits, Output(limits.output_bytes))
+        hidden = [PAGE_EXPORT, START_EXPORT] if self.needs.has_start else [PAGE_EXPORT]
+        memory = MEMORY if isinstance(self.exports.get(MEMORY), MemoryType) else None
+        try:
+            try:
+                guest.instantiate(
+                    [(each.function, each.params, each.results) for each in wanted],
+                    [*self.exports, *hidden],
+                    PAGE_EXPORT,
+                    memory,
+                )
+            except calls.LibraryError as error:
+                raise GuestFault(FaultKind.TRAP, faults.one_line(f"cannot be instantiated: {error}")) from None
+            # 3. Its start section, if it has one.
+            if self.needs.has_start:
+                guest.deadline_s = limits.start_deadline_s
+                guest.call_hidden(START_EXPORT, "start section")
+                guest.deadline_s = limits.deadline_s
+        except BaseException:
+            guest.close()
+            raise
+        return guest
 
 
 def _needs(wasm: bytes, declared: Sections) -> Needs:
@@ -113,3 +150,17 @@ def _needs(wasm: bytes, declared: Sections) -> Needs:
         sum(table_minimums(wasm)),
         declared.has_start,
     )
+
+
+def _check_limits(needs: Needs, limits: Limits) -> None:
+    pages = limits.memory_bytes // PAGE_BYTES
+    if needs.memory_pages > pages:
+        raise GuestFault(
+            FaultKind.MEMORY,
+            f"cannot be instantiated: memory of {needs.memory_pages} pages, expected at most {pages}",
+        )
+    if needs.table_entries > MAX_TABLE_ENTRIES:
+        raise GuestFault(
+            FaultKind.MEMORY,
+            f"cannot be instantiated: tables of {needs.table_entries} entries, expected at most {MAX_TABLE_ENTRIES}",
+        )

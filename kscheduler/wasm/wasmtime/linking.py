@@ -1,68 +1,20 @@
-"""Makes an instance from a module: a wasmtime store with its limits, host functions and exports."""
+"""An instance in a wasmtime store, as kscheduler's calls see it: it is instantiated here, and its exports are found."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from kscheduler.wasm import faults
-from kscheduler.wasm.engine import (
-    MEMORY,
-    ExternType,
-    FaultKind,
-    GuestFault,
-    HostFunction,
-    Instance,
-    Limits,
-    MemoryType,
-    Output,
-    Wasi,
-)
-from kscheduler.wasm.linkage import NO_CODE, Link, resolve
+from kscheduler.wasm.engine import MEMORY, ExternType, FaultKind, FuncType, GuestFault, HostFunction
+from kscheduler.wasm.linkage import NO_CODE, Link
 from kscheduler.wasm.wasmtime import library
 from kscheduler.wasm.wasmtime.library import Code, Store
-
-if TYPE_CHECKING:
-    from kscheduler.wasm.wasmtime.modules import WasmtimeModule
 
 # wasmtime_extern: a byte for the kind, then at 8 the struct of that kind
 _EXTERN_BYTES, _STRUCT_AT, _FUNC_BYTES, _MEMORY_BYTES = 32, 8, 16, 24
 _EXTERN_FUNC, _EXTERN_MEMORY = 0, 3
-
-
-def instantiate(
-    module: WasmtimeModule, functions: Iterable[HostFunction], limits: Limits, wasi: Wasi | None
-) -> Instance:
-    # 1. Host functions for the imports, before anything is made.
-    wanted = resolve(module.imports, functions, wasi)
-    # 2. A store with its limits.
-    engine = module.engine
-    link = StoreLink(Store(engine.address), module.exports)
-    link.store.limit(limits.memory_bytes)
-    guest: Any = engine.calls.Guest(
-        engine.epoch, link.store.context, link, limits, Output(limits.output_bytes), engine.may_move(limits)
-    )
-    link.store.ask_when_due(*guest.epoch_callback)
-    try:
-        # 3. The host functions, in the order of the imports.
-        externs = ctypes.create_string_buffer(_EXTERN_BYTES * max(1, len(wanted)))
-        for index, function in enumerate(wanted):
-            callback, environment = guest.add_binding(function.function, function.params, function.results)
-            at = ctypes.addressof(externs) + _EXTERN_BYTES * index + _STRUCT_AT
-            library.func_new_unchecked(
-                link.store.context, engine.func_type_address(function.type), callback, environment, None, at
-            )
-        # 4. The instance; its start section, if it has one, runs here.
-        link.instantiate(guest, module.code, externs, len(wanted))
-        # 5. Its memory.
-        if isinstance(module.exports.get(MEMORY), MemoryType):
-            guest.set_memory(link.export(MEMORY, _EXTERN_MEMORY, _MEMORY_BYTES))
-    except BaseException:
-        guest.close()
-        raise
-    instance: Instance = guest
-    return instance
 
 
 class StoreLink(Link):
@@ -74,6 +26,20 @@ class StoreLink(Link):
         super().__init__(exports)
         self.store = store
         self._instance = ctypes.create_string_buffer(16)
+
+    def externs(
+        self, guest: Any, functions: Sequence[HostFunction], type_address: Callable[[FuncType], int]
+    ) -> ctypes.Array[ctypes.c_char]:
+        """Define host functions in the store; return their C structs, in this order.
+
+        `type_address` returns the address of a function's type as the engine has it.
+        """
+        structs = ctypes.create_string_buffer(_EXTERN_BYTES * max(1, len(functions)))
+        for index, function in enumerate(functions):
+            callback, environment = guest.add_binding(function.function, function.params, function.results)
+            at = ctypes.addressof(structs) + _EXTERN_BYTES * index + _STRUCT_AT
+            library.func_new_unchecked(self.store.context, type_address(function.type), callback, environment, None, at)
+        return structs
 
     def instantiate(self, guest: Any, code: Code, externs: ctypes.Array[ctypes.c_char], count: int) -> None:
         trap = ctypes.c_void_p()
@@ -93,6 +59,10 @@ class StoreLink(Link):
                 raise GuestFault(FaultKind.MEMORY, faults.one_line(f"cannot be instantiated: {text}"))
             self.fail(guest, "start section", verdict or NO_CODE, text, pending)
         guest.deadline_s = guest.limits.deadline_s
+
+    def memory(self) -> bytes:
+        """Return the C struct of the exported memory. Raises GuestFault if there is none."""
+        return self.export(MEMORY, _EXTERN_MEMORY, _MEMORY_BYTES)
 
     def export(self, name: str, kind: int, size: int) -> bytes:
         """Return the C struct of an export, as bytes. Raises GuestFault if there is none of this name and kind."""

@@ -1,4 +1,4 @@
-"""The engine and modules of wasmtime: configuration, compiling, and the imports and exports of a module."""
+"""The engine and modules of wasmtime: configuration, compiling, and the steps from a module to an instance."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kscheduler.wasm import faults, stored
 from kscheduler.wasm.engine import (
     DEFAULT_LIMITS,
     MEBIBYTE,
+    MEMORY,
     STACK_BYTES,
     ExternType,
     FaultKind,
@@ -22,11 +23,15 @@ from kscheduler.wasm.engine import (
     Import,
     Instance,
     Limits,
+    MemoryType,
+    Output,
     Wasi,
 )
+from kscheduler.wasm.linkage import resolve
 from kscheduler.wasm.loading.sections import BadModule, read_sections
-from kscheduler.wasm.wasmtime import calls, layout, library, linking
-from kscheduler.wasm.wasmtime.library import Code, LibraryError
+from kscheduler.wasm.wasmtime import calls, layout, library
+from kscheduler.wasm.wasmtime.library import Code, LibraryError, Store
+from kscheduler.wasm.wasmtime.linking import StoreLink
 
 # A deadline is enforced within two ticks: time counts from the first one. Holders of the GIL may take 5 ms anyway.
 TICK_S = 0.002
@@ -114,4 +119,26 @@ class WasmtimeModule:
     def instantiate(
         self, functions: Iterable[HostFunction] = (), limits: Limits = DEFAULT_LIMITS, *, wasi: Wasi | None = None
     ) -> Instance:
-        return linking.instantiate(self, functions, limits, wasi)
+        # 1. Host functions for the imports, before anything is made.
+        wanted = resolve(self.imports, functions, wasi)
+        # 2. A store with its limits.
+        engine = self.engine
+        link = StoreLink(Store(engine.address), self.exports)
+        link.store.limit(limits.memory_bytes)
+        guest: Any = engine.calls.Guest(
+            engine.epoch, link.store.context, link, limits, Output(limits.output_bytes), engine.may_move(limits)
+        )
+        link.store.ask_when_due(*guest.epoch_callback)
+        try:
+            # 3. The host functions, in the order of the imports.
+            externs = link.externs(guest, wanted, engine.func_type_address)
+            # 4. The instance; its start section, if it has one, runs here.
+            link.instantiate(guest, self.code, externs, len(wanted))
+            # 5. Its memory.
+            if isinstance(self.exports.get(MEMORY), MemoryType):
+                guest.set_memory(link.memory())
+        except BaseException:
+            guest.close()
+            raise
+        instance: Instance = guest
+        return instance

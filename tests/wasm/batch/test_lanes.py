@@ -15,7 +15,7 @@ from kscheduler.config.load import load_config
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.testing import make_node, make_pod
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 from tests.support.lanes import TwoLanes
 from tests.wasm.batch.c_guests import GPU, PLUGINS, builder
 

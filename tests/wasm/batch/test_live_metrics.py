@@ -14,7 +14,7 @@ from kscheduler.config.load import parse_config
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.scheduler import Options
 from kscheduler.testing import make_pod
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 from tests.plugins.documents import PLUGINS, blocks
 from tests.support.skips import package
 from tests.support.world import World, in_virtual_time

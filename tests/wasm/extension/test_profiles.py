@@ -23,7 +23,7 @@ from kscheduler.simulator.real_scheduler import real_scheduler
 from kscheduler.simulator.run import Outcome, RunSettings, simulate_scenario
 from kscheduler.simulator.scenario import Arrival, Scenario
 from kscheduler.testing.wrappers import NodeBuilder, PodBuilder, make_node, make_pod
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 from tests.wasm.extension.keeper import KEEPER
 from tests.wasm.extension.kit import module, pair
 

@@ -28,7 +28,7 @@ from kscheduler.framework.status import unschedulable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing.wrappers import PodBuilder, make_node, make_pod
 from kscheduler.wasm.extension.kept_answers import KeptAnswer, KeptAnswers, look_of
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 from kscheduler.watch.eventhandlers import NodeDocuments
 from tests.support.lanes import TwoLanes
 from tests.wasm.extension.encoding.kept_objects import KeptObjects

@@ -8,8 +8,8 @@ import pytest
 
 from kscheduler.wasm.arguments import FAILURE_POLICIES
 from kscheduler.wasm.engines import engine_named
-from kscheduler.wasm.loading.plugins import GuestPlugins
 from kscheduler.wasm.loading.reload import Outcome, Reloader
+from kscheduler.wasm.plugins import GuestPlugins
 from tests.support.skips import package
 from tests.wasm.extension.kit import module
 from tests.wasm.hostile_guests import (

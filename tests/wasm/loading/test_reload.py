@@ -18,8 +18,8 @@ from kscheduler.wasm.loading.compiling import Version
 from kscheduler.wasm.loading.download import DEFAULT_LIMITS, DownloadLimits
 from kscheduler.wasm.loading.fetch import Fetcher
 from kscheduler.wasm.loading.guest import Guest
-from kscheduler.wasm.loading.plugins import GuestPlugins
 from kscheduler.wasm.loading.reload import Outcome, Reloader
+from kscheduler.wasm.plugins import GuestPlugins
 from tests.wasm.loading.modules import FILTER, FILTER_2, SCORE, FakeEngine, module
 from tests.wasm.loading.servers import Answer, saying, serving, whole
 

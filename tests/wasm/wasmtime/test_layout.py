@@ -12,6 +12,7 @@ from kscheduler.wasm import wasmtime as package
 from kscheduler.wasm.engine import EngineUnavailable
 from kscheduler.wasm.engines import engine_named
 from kscheduler.wasm.wasmtime import calls, layout
+from kscheduler.wasm.wasmtime.start import new_engine
 
 
 def test_the_calls_fit_the_installed_library() -> None:
@@ -31,19 +32,19 @@ def test_where_nothing_was_compiled_the_engine_says_so(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "kscheduler.wasm.wasmtime.calls", None)
     monkeypatch.delattr(package, "calls", raising=False)
     with pytest.raises(EngineUnavailable, match="its compiled calls cannot be loaded"):
-        package.new_engine()
+        new_engine()
 
 
 def test_where_the_calls_do_not_fit_the_engine_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout, "installed_version", lambda: "51.0.0")
     with pytest.raises(EngineUnavailable, match=r"wasmtime 51\.0\.0 is installed, expected 50\.\*"):
-        package.new_engine()
+        new_engine()
 
 
 def test_without_the_package_the_engine_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(EngineUnavailable, match=r"pip install 'kscheduler\[wasm\]'"):
-        package.new_engine()
+        new_engine()
 
 
 def test_an_engine_that_does_not_exist_is_named() -> None:

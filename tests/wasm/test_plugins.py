@@ -26,7 +26,7 @@ from kscheduler.testing.controlplane.patience import until
 from kscheduler.wasm.loading.abi import Abi
 from kscheduler.wasm.loading.compiling import Version
 from kscheduler.wasm.loading.guest import Guest
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.wasm.plugins import GuestPlugins
 from tests.wasm.loading.modules import BATCH_EXPORTS, FILTER, SCORE, FakeEngine, module
 from tests.wasm.loading.running import scheduling
 

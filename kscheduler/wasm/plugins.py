@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from kscheduler.wasm.loading.download import DownloadLimits
     from kscheduler.wasm.loading.guest import Guest
     from kscheduler.wasm.loading.reload import Reloader, ReloadObserver
-    from kscheduler.wasm.loading.scheduler_link import Lender, PluginClass
     from kscheduler.wasm.pool import PoolObserver
+    from kscheduler.wasm.scheduler_link import Lender, PluginClass
 
 
 class GuestPlugins:
@@ -105,8 +105,8 @@ class GuestPlugins:
 
     def _host(self, guest: Guest) -> PluginClass:
         from kscheduler.wasm.guest_log import NO_LOG_LIMIT, LogRules
-        from kscheduler.wasm.loading.scheduler_link import Lender, host_of
         from kscheduler.wasm.quarantine import NO_QUARANTINE, QuarantineRules
+        from kscheduler.wasm.scheduler_link import Lender, host_of
 
         abi = guest.interface.abi
         assert abi is not None  # a guest without one is refused when it is read
@@ -173,7 +173,7 @@ class GuestPlugins:
 
     def _host_aside(self, guest: Guest, observer: PoolObserver) -> PluginClass:
         """Return a function that makes plugin classes for trials: without a scheduler, and reporting to `observer`."""
-        from kscheduler.wasm.loading.scheduler_link import Lender, host_of
+        from kscheduler.wasm.scheduler_link import Lender, host_of
 
         abi = guest.interface.abi
         assert abi is not None

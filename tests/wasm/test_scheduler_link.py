@@ -15,8 +15,8 @@ from kscheduler.testing import make_pod
 from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.wasm.engine import FaultKind, GuestFault, Instance
 from kscheduler.wasm.loading.abi import Abi
-from kscheduler.wasm.loading.scheduler_link import Lender, host_of
 from kscheduler.wasm.pool import Pool, PoolOptions
+from kscheduler.wasm.scheduler_link import Lender, host_of
 from tests.support.clocks import ManualClock
 from tests.wasm.batch.fake_guest import FakeModule, ListGuest
 
