@@ -23,13 +23,13 @@ from msgspec.structs import replace
 from kscheduler.api.objects import LabelSelector, TopologySpreadConstraint
 from kscheduler.cache.cache import Cache
 from kscheduler.config.load import default_config
-from kscheduler.framework.algorithm import Decision
 from kscheduler.framework.compiled_lane import NO_PLACEMENTS, CompiledLane
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle, Plugin
 from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
+from kscheduler.framework.search_outcomes import Decision
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.pod_info import PodInfo

@@ -34,7 +34,6 @@ from kscheduler.api.objects import (
 from kscheduler.cache.cache import Cache
 from kscheduler.config.load import default_config
 from kscheduler.config.types import DefaultPreemptionArgs
-from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.evictions import Evictions
 from kscheduler.framework.interface import Handle, Plugin, ProfileHandle
@@ -45,6 +44,7 @@ from kscheduler.framework.plugins.defaultpreemption.plugin import DefaultPreempt
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.preemption.candidates import Findings
 from kscheduler.framework.preemption.victim_groups import DryRun
+from kscheduler.framework.search_outcomes import Rejection
 from kscheduler.framework.runtime import Framework
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets

@@ -28,11 +28,11 @@ from kscheduler.config.decode import describe_kind
 from kscheduler.config.releases import DEFAULT_RELEASE, Release, release_of
 from kscheduler.counted import counted
 from kscheduler.errors import ConfigError, DecodeError
-from kscheduler.framework.algorithm import Decision
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.fence import Fence
 from kscheduler.framework.interface import EXTENSION_POINTS, Handle
 from kscheduler.framework.runtime import Framework
+from kscheduler.framework.search_outcomes import Decision
 from kscheduler.framework.status import STATUS_LABELS, Code, Status, code_of
 from kscheduler.input.input_files import read_input
 from kscheduler.input.yaml_documents import read_one_yaml

@@ -13,9 +13,9 @@ from kscheduler.clock import Clock
 from kscheduler.compare.attempts import Attempt, take_attempt, without_details
 from kscheduler.explain.decisions import DecisionLog
 from kscheduler.explain.options import DecisionLogOptions
-from kscheduler.framework.algorithm import Decision, Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.runtime import Framework
+from kscheduler.framework.search_outcomes import Decision, Rejection
 from kscheduler.framework.status import Status
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.scheduler import Options, Scheduler

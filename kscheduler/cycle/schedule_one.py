@@ -25,13 +25,13 @@ from kscheduler.cycle.refused_pods import RefusedPods
 from kscheduler.cycle.waiting_pods import WaitingPods
 from kscheduler.errors import APIError, Conflict, InternalError, NotFound, NotLeading
 from kscheduler.explain.decisions import DecisionLog
-from kscheduler.framework.algorithm import Decision, Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ASSIGNED_POD_DELETE
 from kscheduler.framework.faults import not_allowed, not_bound
 from kscheduler.framework.known_rejections import KnownRejections
 from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.runtime import Framework
+from kscheduler.framework.search_outcomes import Decision, Rejection
 from kscheduler.framework.status import STATUS_LABELS, Code, Status, code_of, error_status
 from kscheduler.observability.log_levels import OUTCOME
 from kscheduler.observability.measurements import Measurements

@@ -18,9 +18,9 @@ from kscheduler.explain.details import NodeDetails, NodeNames, names_of, take_de
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.explain.record import DecisionRecord, Outcome, Reason, Refusal
 from kscheduler.explain.ring import DecisionRing
-from kscheduler.framework.algorithm import Decision, Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.runtime import Framework
+from kscheduler.framework.search_outcomes import Decision, Rejection
 from kscheduler.framework.status import STATUS_LABELS, Status
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.snapshot.node_table import NodeTable

@@ -24,10 +24,11 @@ from kscheduler.clock import Clock
 from kscheduler.cycle.schedule_one import BindingCycle, ScheduleOne
 from kscheduler.errors import KSchedulerError, NotFound, PluginError
 from kscheduler.extenders.chain import ExtenderChain
-from kscheduler.framework.algorithm import Algorithm, Decision, OpenRejection, Rejection, Shortlist
+from kscheduler.framework.algorithm import Algorithm
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.extender_verdict import EXTENDER, ExtenderVerdict, Proposal
+from kscheduler.framework.search_outcomes import Decision, OpenRejection, Rejection, Shortlist
 from kscheduler.framework.status import Status, error_status
 from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.pod_info import QueuedPodInfo

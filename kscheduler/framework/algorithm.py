@@ -8,7 +8,7 @@ the cycle of that pod only.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -25,7 +25,7 @@ from kscheduler.errors import InternalError
 from kscheduler.framework.cycle_review import CycleReview, ScoreEntry
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
-from kscheduler.framework.extender_verdict import EXTENDER, ExtenderVerdict, Proposal
+from kscheduler.framework.extender_verdict import EXTENDER, ExtenderVerdict
 from kscheduler.framework.faults import AnswersToCome, CycleFault, invalid_score, raised, running
 from kscheduler.framework.interface import (
     FilterPlugin,
@@ -33,8 +33,6 @@ from kscheduler.framework.interface import (
     NormalizeScore,
     Plugin,
     PostFilterPlugin,
-    PostFilterResult,
-    ProposingPlugin,
     ScorePlugin,
     SearchingFilterPlugin,
     TableFilterPlugin,
@@ -44,9 +42,11 @@ from kscheduler.framework.interface import (
 from kscheduler.framework.node_filters import NodeFilters
 from kscheduler.framework.node_values import ValuingPlugin
 from kscheduler.framework.nominated_pods import NominatedPods, filter_of_requests
+from kscheduler.framework.post_filter import PostFilterChain
+from kscheduler.framework.search_outcomes import Decision, OpenRejection, Rejection, Shortlist, rejected
 from kscheduler.framework.search_plugins import SearchPlugins
 from kscheduler.framework.status import SKIP, STATUS_LABELS, Code, Status, code_of, unresolvable
-from kscheduler.framework.verdict_statuses import OUTSIDE, SameStatus, VerdictStatuses
+from kscheduler.framework.verdict_statuses import OUTSIDE, VerdictStatuses
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -63,48 +63,6 @@ SAMPLED_CYCLES = 10  # plugins are timed in one of so many cycles, as in kube-sc
 MIN_FEASIBLE_NODES_TO_FIND = 100
 # kube-scheduler's percentage if none is configured: 50, less 1 for each 125 nodes, but at least 5.
 ADAPTIVE_PERCENTAGE, MIN_ADAPTIVE_PERCENTAGE = 50, 5
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """The node chosen for a pod by the search."""
-
-    node_name: str
-    evaluated: int  # nodes filtered
-    feasible: int  # nodes that fit
-
-
-@dataclass(frozen=True, slots=True)
-class Rejection:
-    """The reason why a pod gets no node in this cycle. A status with Code.ERROR is a fault, not a lack of room."""
-
-    status: Status
-    diagnosis: Diagnosis
-    nomination: str | None = ""  # the node the pod is nominated to; "" for none, None leaves it as it is
-
-    @property
-    def message(self) -> str:
-        return self.status.message
-
-
-@dataclass(frozen=True, slots=True)
-class Shortlist:
-    """The feasible nodes, for extenders to filter and score."""
-
-    names: list[str]
-
-
-class OpenRejection:
-    """A rejection that waits for extenders, which must first agree to the victims that preemption proposes."""
-
-    def __init__(self, proposal: Proposal, conclude: Callable[[Proposal | Status], Rejection | OpenRejection]) -> None:
-        self.proposal = proposal
-        # Called with the part that extenders agreed to, or an ERROR. The cluster may have changed meanwhile.
-        self.conclude = conclude
-
-
-# The PostFilter chain as a generator: yields proposed victims, and is sent what extenders left of them.
-_Steps = Generator[Proposal, Proposal | Status, tuple[PostFilterResult | None, Status]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +111,9 @@ class Algorithm:
         self._nominated = NominatedPods(handle.table, handle.nominations)
         # Sets of skipped filters with which another filter depended on more than room; see `_room_asked_for`.
         self._counting: set[frozenset[str]] = set()
-        self._post_filter = post_filter
+        self._post_filter = PostFilterChain(
+            post_filter, handle.table, stopwatch, self._lap, self._end_if_sampled
+        )
         self._pre_score = plugins.pre_score
         self._score: list[ScoreEntry] = [
             (
@@ -297,11 +257,11 @@ class Algorithm:
         """
         diagnosis = self._begin_search(state)
         if not diagnosis.total_nodes:
-            return _rejected(diagnosis)
+            return rejected(diagnosis)
         try:
             found = self._find(state, pod, diagnosis, nominated_first=False)
             if isinstance(found, _NoFit):
-                return self._post_filtered(state, pod, diagnosis, found.pre_filter, proposes=proposes)
+                return self._post_filter.ask(state, pod, diagnosis, found.pre_filter, proposes=proposes)
             rows = self._verdicts.feasible_rows()
         except CycleFault as fault:
             return self._failed(fault, diagnosis)
@@ -317,14 +277,14 @@ class Algorithm:
         """
         diagnosis = self._begin_search(state)
         if not diagnosis.total_nodes:
-            return _rejected(diagnosis)
+            return rejected(diagnosis)
         try:
             found = self._find(state, pod, diagnosis, nominated_first=verdict is None, verdict=verdict)
             if isinstance(found, int):
                 return self._choose(state, pod, found, verdict)
             if isinstance(found, Decision):
                 return found
-            return self._post_filtered(state, pod, diagnosis, found.pre_filter, proposes=proposes)
+            return self._post_filter.ask(state, pod, diagnosis, found.pre_filter, proposes=proposes)
         except CycleFault as fault:
             return self._failed(fault, diagnosis)
 
@@ -349,36 +309,6 @@ class Algorithm:
             row = self._handle.table.row_of(name)
             if row is not None:
                 self._scores.add_total(row, share)
-
-    def _post_filtered(
-        self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis, pre_filter: Status | None, *, proposes: bool
-    ) -> Rejection | OpenRejection:
-        """Run the PostFilter plugins for a pod that fits on no node, and return the rejection with their outcome.
-
-        With `proposes`, victims that a plugin proposes are not evicted before the extenders agree.
-        """
-        if not self._post_filter or state.skips_post_filter:
-            return _rejected(diagnosis)
-        if pre_filter is not None:
-            statuses: Mapping[str, Status] = SameStatus(self._handle.table, pre_filter)
-        else:
-            statuses = diagnosis.node_statuses()
-            if proposes and any(isinstance(plugin, ProposingPlugin) for plugin in self._post_filter[:-1]):
-                statuses = dict(statuses)  # other searches may run before the plugins after that one are called
-        return self._go_on(self._post_filter_steps(state, pod, statuses, proposes=proposes), pod, diagnosis, None)
-
-    def _go_on(
-        self, steps: _Steps, pod: PodInfo, diagnosis: Diagnosis, kept: Proposal | Status | None
-    ) -> Rejection | OpenRejection:
-        started = self._stopwatch()
-        try:
-            # A generator is started by sending it None.
-            proposal = steps.send(cast(Proposal, kept))
-        except StopIteration as end:
-            result, status = end.value
-            self._lap("PostFilter", started, status.code)
-            return _concluded(pod, diagnosis, result, status)
-        return OpenRejection(proposal, lambda answer: self._go_on(steps, pod, diagnosis, answer))
 
     def _run_pre_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> frozenset[str] | Status | None:
         """Return the node names left by all PreFilters (None: all nodes), or the rejection that ends the cycle."""
@@ -743,37 +673,11 @@ class Algorithm:
         statuses: list[Status] = state.read(_filter_key(plugin), list)
         return statuses[detail].of(plugin.name)
 
-    def _post_filter_steps(
-        self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status], *, proposes: bool
-    ) -> _Steps:
-        """Run the PostFilter plugins as a generator that yields proposed victims and is sent those that extenders left.
-
-        Returns the answer that ended the chain, or else the last plugin's result with the reasons of all.
-        """
-        last: PostFilterResult | None = None
-        reasons: list[str] = []
-        for plugin in self._post_filter:
-            started = self._stopwatch() if self._is_sampled else 0.0
-            try:
-                if proposes and isinstance(plugin, ProposingPlugin):
-                    result, status = yield from plugin.propose(state, pod, statuses)
-                else:
-                    result, status = plugin.post_filter(state, pod, statuses)
-                code = code_of(status)
-            except Exception as error:
-                return None, raised(plugin, "PostFilter", error)
-            if self._is_sampled:
-                self._end(plugin, "PostFilter", started, status)
-            if status is None or code is Code.SUCCESS or code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                return result, status or Status(Code.SUCCESS)
-            if not status.is_rejected:
-                return None, Status(Code.ERROR, status.reasons, plugin.name, status.error)
-            if result is not None and result.nominated_node_name is not None:
-                last = result
-            reasons.extend(status.reasons)
-        return last, Status(Code.UNSCHEDULABLE, tuple(reasons))
-
     # --- measuring ---
+
+    def _end_if_sampled(self, plugin: Plugin, point: str, started: float, status: Status | None) -> None:
+        if self._is_sampled:
+            self._end(plugin, point, started, status)
 
     def _end(self, plugin: Plugin, point: str, started: float, status: Status | None) -> None:
         """Report how long the plugin took, in a cycle whose times are sampled."""
@@ -788,18 +692,6 @@ class Algorithm:
         now = self._stopwatch()
         self._observer.points[point, STATUS_LABELS[code], self._profile].observe(now - started)
         return now
-
-
-def _rejected(diagnosis: Diagnosis, nomination: str | None = "") -> Rejection:
-    return Rejection(Status(Code.UNSCHEDULABLE, (diagnosis.message(),)), diagnosis, nomination)
-
-
-def _concluded(pod: PodInfo, diagnosis: Diagnosis, result: PostFilterResult | None, status: Status) -> Rejection:
-    """Return the pod's rejection with PostFilter's message and nomination; log an ERROR status of PostFilter."""
-    if status.code is Code.ERROR:  # the pod stays rejected, and its message says why preemption failed
-        log.error("post-filter plugin failed", extra={"pod": pod.key, "plugin": status.plugin, "err": status.message})
-    diagnosis.post_filter_message = status.message
-    return _rejected(diagnosis, None if result is None else result.nominated_node_name)
 
 
 def _filter_key(plugin: FilterPlugin) -> str:

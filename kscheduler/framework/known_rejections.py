@@ -13,11 +13,12 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 
 from kscheduler._fast import Histogram, NodeColumns
-from kscheduler.framework.algorithm import Algorithm, Rejection
+from kscheduler.framework.algorithm import Algorithm
 from kscheduler.framework.class_compiler import Evaluations
 from kscheduler.framework.compiled_classes import CompiledClasses
 from kscheduler.framework.interface import FollowingPlugin, Handle, LimitingPlugin, RepeatingPlugin
 from kscheduler.framework.runtime import Framework
+from kscheduler.framework.search_outcomes import Rejection
 from kscheduler.observability.instruments import Counter
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import cast
 
 from kscheduler.api.objects import PodSpec
-from kscheduler.framework.algorithm import Algorithm, Decision, Rejection
+from kscheduler.framework.algorithm import Algorithm
 from kscheduler.framework.class_compiler import ClassCompiler
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import Demands
@@ -41,6 +41,7 @@ from kscheduler.framework.interface import (
     SelectivePlugin,
 )
 from kscheduler.framework.node_filters import NodeFilters, NodeWhatIf
+from kscheduler.framework.search_outcomes import Decision, Rejection
 from kscheduler.framework.search_plugins import SearchPlugins
 from kscheduler.framework.status import SKIP, STATUS_LABELS, Code, Status, code_of, error_status
 from kscheduler.observability.measurements import Measurements

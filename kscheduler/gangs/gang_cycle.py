@@ -14,9 +14,9 @@ from kscheduler.api.objects import Pod
 from kscheduler.clock import Clock
 from kscheduler.cycle.schedule_batch import ScheduleBatch
 from kscheduler.cycle.schedule_one import NO_STATE, BindingCycle, ScheduleOne
-from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
+from kscheduler.framework.search_outcomes import Rejection
 from kscheduler.framework.status import Status, error_status, unschedulable
 from kscheduler.gangs.domains import DomainIndex
 from kscheduler.gangs.gang_queue import GangQueue, Helpful, Outcome

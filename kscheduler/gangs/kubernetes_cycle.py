@@ -14,11 +14,11 @@ from dataclasses import replace
 from typing import Any
 
 from kscheduler.config.releases import Release
-from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAULT_PREEMPTION
 from kscheduler.framework.plugins.dynamicresources.plugin import NAME as DYNAMIC_RESOURCES
 from kscheduler.framework.runtime import Framework
+from kscheduler.framework.search_outcomes import Rejection
 from kscheduler.framework.status import STATUS_LABELS, Code, Status, error_status, unresolvable, unschedulable
 from kscheduler.gangs.composites import Composites, Result, TreePlan
 from kscheduler.gangs.gang_cycle import Ended, GangCycle

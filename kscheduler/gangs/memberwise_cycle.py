@@ -13,9 +13,9 @@ import functools
 from collections.abc import Iterable, Sequence, Set
 from typing import Any
 
-from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAULT_PREEMPTION
+from kscheduler.framework.search_outcomes import Rejection
 from kscheduler.framework.status import Code, Status, error_status, unschedulable
 from kscheduler.gangs.gang_cycle import Ended, GangCycle
 from kscheduler.gangs.gang_queue import Outcome

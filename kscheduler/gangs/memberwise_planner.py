@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.confinement import Confinement
 from kscheduler.framework.cycle_state import HAS_PLACED, WHY_NOT_PREEMPT, CycleState
+from kscheduler.framework.search_outcomes import Rejection
 from kscheduler.gangs.planner import MOST_PODS, Failed, Plan, Planner
 from kscheduler.gangs.undo_log import UndoLog
 from kscheduler.queue.pod_info import QueuedPodInfo

@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from kscheduler.cache.cache import Cache
-from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.compiled_lane import CompiledLane
 from kscheduler.framework.confinement import Confinement
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.runtime import Framework
+from kscheduler.framework.search_outcomes import Rejection
 from kscheduler.gangs.domains import Domain
 from kscheduler.gangs.undo_log import Placed, UndoLog
 from kscheduler.queue.pod_info import QueuedPodInfo

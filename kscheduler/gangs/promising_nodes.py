@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from kscheduler.framework.algorithm import Decision
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.runtime import Framework
+from kscheduler.framework.search_outcomes import Decision
 from kscheduler.framework.status import Code
 from kscheduler.framework.verdict_statuses import NodeStatuses
 from kscheduler.gangs.planner import Plan

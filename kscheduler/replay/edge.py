@@ -24,12 +24,12 @@ from kscheduler.client.pod_status import PodStatusLane
 from kscheduler.client.protocol import Binding, Client
 from kscheduler.cycle.schedule_one import BindingCycle, ScheduleOne
 from kscheduler.cycle.waiting_pods import WaitingPod, WaitingPods
-from kscheduler.framework.algorithm import Decision, Rejection
 from kscheduler.framework.claim_writes import ClaimWrites
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.evictions import Evictions
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.runtime import Framework
+from kscheduler.framework.search_outcomes import Decision, Rejection
 from kscheduler.framework.status import STATUS_LABELS, Status
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.record import entries

@@ -20,10 +20,11 @@ from msgspec.structs import replace
 from kscheduler.api.objects import Pod
 from kscheduler.config.types import Profile, SchedulerConfig
 from kscheduler.errors import ConfigError, DecodeError
-from kscheduler.framework.algorithm import MIN_FEASIBLE_NODES_TO_FIND, Decision, Rejection
+from kscheduler.framework.algorithm import MIN_FEASIBLE_NODES_TO_FIND
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle, Plugin
 from kscheduler.framework.runtime import Framework
+from kscheduler.framework.search_outcomes import Decision, Rejection
 from kscheduler.input.decoding import json_decoder
 from kscheduler.record.entries import Change, Start
 from kscheduler.record.reader import RecordReader

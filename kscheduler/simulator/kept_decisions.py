@@ -14,9 +14,9 @@ from kscheduler.explain.decisions import DecisionLog
 from kscheduler.explain.documents import decision_document
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.explain.ring import PER_POD
-from kscheduler.framework.algorithm import Decision, Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.runtime import Framework
+from kscheduler.framework.search_outcomes import Decision, Rejection
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.chosen_pods import ChosenPodsLog

@@ -19,11 +19,11 @@ from kscheduler._fast import FEASIBLE, Scores, Verdicts
 from kscheduler.api.objects import Node, Pod
 from kscheduler.cache.cache import Cache
 from kscheduler.config.types import PluginConfig, Profile
-from kscheduler.framework.algorithm import Decision, Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import EXTENSION_POINTS, Handle
 from kscheduler.framework.out_of_tree import inspect_plugin, make_plugin
 from kscheduler.framework.runtime import Framework
+from kscheduler.framework.search_outcomes import Decision, Rejection
 from kscheduler.framework.status import Code, Status, code_of, unresolvable
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo

@@ -6,8 +6,8 @@ import itertools
 
 from kscheduler.explain.decisions import ANNOTATION, ASKED_SAVED_S, DETAILS, SAVED_S, SHARE, DecisionLog
 from kscheduler.explain.options import DecisionLogOptions
-from kscheduler.framework.algorithm import Decision, Rejection
 from kscheduler.framework.plugins.nodename import NodeName
+from kscheduler.framework.search_outcomes import Decision, Rejection
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod

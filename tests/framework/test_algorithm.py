@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from kscheduler._fast import Verdicts
 from kscheduler.errors import PluginError
-from kscheduler.framework.algorithm import Decision, Rejection, feasible_nodes_to_find
+from kscheduler.framework.algorithm import feasible_nodes_to_find
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import PostFilterResult, PreFilterResult
+from kscheduler.framework.search_outcomes import Decision, Rejection
 from kscheduler.framework.status import SKIP, Code, Status, error_status, unresolvable, unschedulable
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.node_info import NodeInfo

@@ -11,13 +11,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kscheduler.config.load import default_config
-from kscheduler.framework.algorithm import Algorithm, Decision, Rejection
+from kscheduler.framework.algorithm import Algorithm
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import NODE_ALONE, Demands
 from kscheduler.framework.interface import Plugin
 from kscheduler.framework.nominated_pods import NominatedPods, filter_of_requests
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
+from kscheduler.framework.search_outcomes import Decision, Rejection
 from kscheduler.framework.status import Status
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from kscheduler.framework.algorithm import Decision, OpenRejection, Rejection, Shortlist
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.extender_verdict import EXTENDER, ExtenderVerdict, NodeVictims
 from kscheduler.framework.interface import PostFilterResult, PostFilterSteps
+from kscheduler.framework.search_outcomes import Decision, OpenRejection, Rejection, Shortlist
 from kscheduler.framework.status import Code, Status, error_status, unresolvable, unschedulable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod

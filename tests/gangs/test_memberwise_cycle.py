@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kscheduler.api.pod_groups import POD_GROUP_LABEL
-from kscheduler.framework.algorithm import Decision, Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
+from kscheduler.framework.search_outcomes import Decision, Rejection
 from kscheduler.framework.status import unschedulable
 from kscheduler.gangs.rules import UPSTREAM_1_36
 from kscheduler.queue.pod_info import Pool

@@ -21,7 +21,6 @@ from kscheduler.config.load import parse_config
 from kscheduler.config.releases import release_of
 from kscheduler.config.types import Profile, SchedulerConfig
 from kscheduler.errors import InternalError
-from kscheduler.framework.algorithm import Decision as Placed
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import (
     Handle,
@@ -35,6 +34,7 @@ from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.plugins.dynamicresources.plugin import DynamicResources
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
+from kscheduler.framework.search_outcomes import Decision as Placed
 from kscheduler.framework.status import STATUS_LABELS, Code
 from kscheduler.framework.status import Status as OurStatus
 from kscheduler.observability.measurements import Measurements

@@ -15,7 +15,6 @@ from kscheduler.api.pod_groups import PodGroup
 from kscheduler.cache.cache import Cache
 from kscheduler.config.types import DefaultPreemptionArgs
 from kscheduler.errors import InternalError
-from kscheduler.framework.algorithm import Decision as Placed
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.evictions import Endings, Evictions
 from kscheduler.framework.interface import Handle, PostFilterResult, ProfileHandle
@@ -28,6 +27,7 @@ from kscheduler.framework.preemption.candidates import Candidate, Findings, chea
 from kscheduler.framework.preemption.executor import Executor
 from kscheduler.framework.preemption.victim_groups import DryRun
 from kscheduler.framework.runtime import Framework
+from kscheduler.framework.search_outcomes import Decision as Placed
 from kscheduler.framework.status import STATUS_LABELS, Code, code_of
 from kscheduler.framework.status import Status as OurStatus
 from kscheduler.gangs.doors import KUBERNETES_DOOR, Doors, gang_of_pod_group

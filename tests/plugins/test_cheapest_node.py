@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kscheduler.framework import Status, unresolvable
-from kscheduler.framework.algorithm import Decision
+from kscheduler.framework.search_outcomes import Decision
 from kscheduler.testing import NodeBuilder, PluginHarness, make_node, make_pod
 from tests.plugins.documents import PLUGINS
 

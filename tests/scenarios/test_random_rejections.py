@@ -36,9 +36,9 @@ from kscheduler.client.protocol import PodStatusPatch
 from kscheduler.config.load import parse_config
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37
 from kscheduler.errors import Conflict, NotFound
-from kscheduler.framework.algorithm import Decision
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Plugin
+from kscheduler.framework.search_outcomes import Decision
 from kscheduler.framework.status import Code, Status, unschedulable
 from kscheduler.scheduler import Options
 from kscheduler.simulator.cluster_client import Latency

@@ -9,11 +9,11 @@ from typing import Any
 from kscheduler.api.objects import Node
 from kscheduler.cache.cache import Cache
 from kscheduler.config.releases import DEFAULT_RELEASE, Release
-from kscheduler.framework.algorithm import Decision, Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle, Plugin, extension_points
 from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.runtime import Framework
+from kscheduler.framework.search_outcomes import Decision, Rejection
 from kscheduler.framework.status import Status, unschedulable
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.node_info import NodeInfo

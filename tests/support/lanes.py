@@ -10,7 +10,6 @@ from kscheduler.api.objects import Node, Pod
 from kscheduler.cache.cache import Cache
 from kscheduler.config.load import default_config
 from kscheduler.config.types import SchedulerConfig
-from kscheduler.framework.algorithm import Decision
 from kscheduler.framework.compiled_lane import CompiledLane
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle
@@ -18,6 +17,7 @@ from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.out_of_tree import GuestClasses
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
+from kscheduler.framework.search_outcomes import Decision
 from kscheduler.framework.telemetry import Telemetry
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.devices import Devices

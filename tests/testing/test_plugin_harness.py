@@ -22,7 +22,7 @@ from kscheduler.framework import (
     unresolvable,
     unschedulable,
 )
-from kscheduler.framework.algorithm import Decision, Rejection
+from kscheduler.framework.search_outcomes import Decision, Rejection
 from kscheduler.testing import PluginHarness, make_node, make_pod
 
 NODES = [make_node(name).capacity(cpu="4") for name in ("a", "b")]

@@ -20,11 +20,11 @@ from kscheduler.api.decode import convert_object
 from kscheduler.api.objects import Node, Pod
 from kscheduler.cache.cache import Cache
 from kscheduler.errors import PluginError
-from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.fence import Fence, WrongAnswer
 from kscheduler.framework.interface import EXTENSION_POINTS, Handle
 from kscheduler.framework.runtime import Framework
+from kscheduler.framework.search_outcomes import Rejection
 from kscheduler.framework.status import Code, Status
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.node_table import NodeTable

@@ -8,7 +8,6 @@ from typing import Any, Generic, TypeVar
 
 from kscheduler.api.objects import Node, Pod
 from kscheduler.cache.cache import Cache
-from kscheduler.framework.algorithm import Decision, Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle, Plugin, PostFilterResult, ProfileHandle
 from kscheduler.framework.nominations import Nominations
@@ -16,6 +15,7 @@ from kscheduler.framework.plugins.capacityscheduling.plugin import CapacitySched
 from kscheduler.framework.plugins.noderesources.fit import Fit
 from kscheduler.framework.plugins.queues.plugin import Queues
 from kscheduler.framework.runtime import Framework
+from kscheduler.framework.search_outcomes import Decision, Rejection
 from kscheduler.framework.status import Status, unschedulable
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets

@@ -13,7 +13,6 @@ import pytest
 from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.objects import Pod
 from kscheduler.cache.cache import Cache
-from kscheduler.framework.algorithm import Decision
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugins.capacityscheduling.plugin import QuotaCheck
 from kscheduler.framework.plugins.capacityscheduling.victims import find_victims

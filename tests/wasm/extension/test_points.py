@@ -8,13 +8,13 @@ import struct
 import pytest
 
 from kscheduler._fast import Scores, Verdicts
-from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import Action, ClusterEvent, EventResource
 from kscheduler.framework.faults import CycleFault
 from kscheduler.framework.fence import Fence
 from kscheduler.framework.interface import EXTENSION_POINTS, PostFilterResult, PreFilterResult
 from kscheduler.framework.runtime import Framework
+from kscheduler.framework.search_outcomes import Rejection
 from kscheduler.framework.status import SKIP, Code, Status, unschedulable
 from kscheduler.observability.measurements import Measurements
 from kscheduler.testing.wrappers import make_node, make_pod

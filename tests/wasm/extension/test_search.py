@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from kscheduler._fast import Verdicts
-from kscheduler.framework.algorithm import Decision
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.faults import AnswersToCome, CycleFault
 from kscheduler.framework.fence import Fence
 from kscheduler.framework.runtime import Framework
+from kscheduler.framework.search_outcomes import Decision
 from kscheduler.framework.status import Code
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo

@@ -8,7 +8,6 @@ import pytest
 from msgspec.structs import replace
 
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
-from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, ClusterEvent, Registration, matches
 from kscheduler.framework.interface import Handle, PostFilterResult

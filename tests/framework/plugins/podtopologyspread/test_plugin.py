@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from kscheduler.api.objects import LabelSelector, Pod, SelectorRequirement, TopologySpreadConstraint
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
-from kscheduler.framework.algorithm import Decision, Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import (
     NODE_DELETE,
@@ -20,6 +19,7 @@ from kscheduler.framework.events import (
 )
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.podtopologyspread.plugin import MISSING_REASON, REASON, PodTopologySpread
+from kscheduler.framework.search_outcomes import Decision, Rejection
 from kscheduler.framework.status import Code
 from kscheduler.snapshot.owners import Owners
 from kscheduler.snapshot.pod_info import PodInfo

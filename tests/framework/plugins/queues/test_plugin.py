@@ -10,7 +10,7 @@ from kscheduler.api.objects import (
 )
 from kscheduler.api.objects import PodDisruptionBudget as Budget
 from kscheduler.api.share_queues import QueueObject
-from kscheduler.framework.algorithm import Rejection
+from kscheduler.framework.search_outcomes import Rejection
 from kscheduler.framework.status import Code, unresolvable
 from kscheduler.quotas.queues import Queue
 from kscheduler.snapshot.pod_info import PodInfo

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kscheduler.framework.algorithm import Decision, Rejection
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.search_outcomes import Decision, Rejection
 from kscheduler.framework.status import Code, Status, unschedulable
 from kscheduler.testing.plugin_harness import PluginHarness
 from kscheduler.testing.wrappers import NodeBuilder, PodBuilder, make_node, make_pod
