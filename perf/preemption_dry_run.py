@@ -35,6 +35,7 @@ from kscheduler.cache.cache import Cache
 from kscheduler.config.load import default_config
 from kscheduler.config.types import DefaultPreemptionArgs
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.dry_runs import DryRun, Findings
 from kscheduler.framework.evictions import Evictions
 from kscheduler.framework.interface import Handle, Plugin, ProfileHandle
 from kscheduler.framework.nominations import Nominations
@@ -42,8 +43,6 @@ from kscheduler.framework.plugins.defaultpreemption.dry_run import WhatIfDryRun
 from kscheduler.framework.plugins.defaultpreemption.dry_run_compiled import CompiledDryRun
 from kscheduler.framework.plugins.defaultpreemption.plugin import DefaultPreemption
 from kscheduler.framework.plugins.registry import build
-from kscheduler.framework.preemption.candidates import Findings
-from kscheduler.framework.preemption.victim_groups import DryRun
 from kscheduler.framework.search_outcomes import Rejection
 from kscheduler.framework.runtime import Framework
 from kscheduler.observability.measurements import Measurements

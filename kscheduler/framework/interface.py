@@ -33,11 +33,11 @@ from kscheduler.framework.claim_writes import ClaimWrites
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import Demands
+from kscheduler.framework.dry_runs import VictimGroups
 from kscheduler.framework.events import ClusterEvent, Registration
 from kscheduler.framework.evictions import Endings, Evictions
 from kscheduler.framework.extender_verdict import Proposal
 from kscheduler.framework.nominations import Nominations
-from kscheduler.framework.preemption.victim_groups import VictimGroups
 from kscheduler.framework.status import Status
 from kscheduler.framework.telemetry import Telemetry
 from kscheduler.framework.tie_bits import TieBits

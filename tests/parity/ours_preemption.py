@@ -16,6 +16,7 @@ from kscheduler.cache.cache import Cache
 from kscheduler.config.types import DefaultPreemptionArgs
 from kscheduler.errors import InternalError
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.dry_runs import Candidate, DryRun, Findings
 from kscheduler.framework.evictions import Endings, Evictions
 from kscheduler.framework.interface import Handle, PostFilterResult, ProfileHandle
 from kscheduler.framework.nominations import Nominations
@@ -23,9 +24,8 @@ from kscheduler.framework.plugins.defaultpreemption.dry_run import WhatIfDryRun
 from kscheduler.framework.plugins.defaultpreemption.plugin import DefaultPreemption
 from kscheduler.framework.plugins.dynamicresources.plugin import DynamicResources
 from kscheduler.framework.plugins.registry import build
-from kscheduler.framework.preemption.candidates import Candidate, Findings, cheapest
+from kscheduler.framework.preemption.candidates import cheapest
 from kscheduler.framework.preemption.executor import Executor
-from kscheduler.framework.preemption.victim_groups import DryRun
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.search_outcomes import Decision as Placed
 from kscheduler.framework.status import STATUS_LABELS, Code, code_of

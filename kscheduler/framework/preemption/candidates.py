@@ -1,10 +1,10 @@
-"""Candidates of preemption: nodes where the pod would fit if some pods were evicted; and the choice of the cheapest."""
+"""Candidates of preemption: making one of a node and its victims, what each costs, and the choice of the cheapest."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+from kscheduler.framework.dry_runs import Candidate
 from kscheduler.framework.preemption.importance import by_importance, earliest_start, started_s
 from kscheduler.framework.status import Status, error_status
 from kscheduler.snapshot.pod_info import PodInfo
@@ -14,45 +14,6 @@ PRIORITY_SHIFT = 1 << 31
 
 # Violated budgets; priority of the most important victim; sum of priorities; number of victims; minus a start's time.
 Cost = tuple[float, float, float, float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    node_name: str
-    victims: tuple[PodInfo, ...]  # the most important first; never empty
-    violations: int = 0  # victims whose eviction violates a PodDisruptionBudget
-
-
-@dataclass(slots=True)
-class Findings:
-    """The results of preemption's dry runs on nodes."""
-
-    wanted: int  # number of candidates to be found
-    statuses: dict[str, Status] = field(default_factory=dict)  # node name -> why evictions do not help there
-    _peaceful: list[Candidate] = field(default_factory=list)  # those that violate no PodDisruptionBudget
-    _violating: list[Candidate] = field(default_factory=list)
-
-    @property
-    def candidates(self) -> list[Candidate]:
-        """Return the candidates, those first that violate no PodDisruptionBudget."""
-        return self._peaceful + self._violating
-
-    @property
-    def is_enough(self) -> bool:
-        """Return True once there are as many candidates as wanted, at least one of them without violated budgets."""
-        return bool(self._peaceful) and len(self._peaceful) + len(self._violating) >= self.wanted
-
-    def add(self, node_name: str, found: Candidate | Status) -> None:
-        """Add the result of one node's dry run: a candidate, or a status that states why evictions do not help.
-
-        Of the candidates with violated budgets, and of those without, no more are kept than are wanted.
-        """
-        if isinstance(found, Status):
-            self.statuses[node_name] = found
-            return
-        kind = self._violating if found.violations else self._peaceful
-        if len(kind) < self.wanted:
-            kind.append(found)
 
 
 def least_cost(exposed: Sequence[PodInfo], now: float) -> Cost:

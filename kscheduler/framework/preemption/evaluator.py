@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from kscheduler.api.objects import Pod
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
+from kscheduler.framework.dry_runs import Candidate, Findings
 from kscheduler.framework.extender_verdict import NodeVictims, Proposal
 from kscheduler.framework.interface import Handle, PostFilterResult, PostFilterSteps
-from kscheduler.framework.preemption.candidates import Candidate, Findings, cheapest
+from kscheduler.framework.preemption.candidates import cheapest
 from kscheduler.framework.preemption.executor import Executor, is_ending_for_preemption
 from kscheduler.framework.status import STATUS_LABELS, Code, Status, error_status, unresolvable, unschedulable
 from kscheduler.framework.verdict_statuses import NodeStatuses

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 from kscheduler.api.objects import Pod, PodCondition
 from kscheduler.errors import APIError
+from kscheduler.framework.dry_runs import Candidate
 from kscheduler.framework.interface import Handle
-from kscheduler.framework.preemption.candidates import Candidate
 from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)

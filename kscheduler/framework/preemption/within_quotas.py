@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.dry_runs import Candidate
 from kscheduler.framework.interface import Handle, WhatIf
-from kscheduler.framework.preemption.candidates import Candidate
 from kscheduler.framework.preemption.evaluator import NEVER, POLICY_NEVER, VICTIM_ENDING, Preemption, code_at
 from kscheduler.framework.preemption.importance import by_importance
 from kscheduler.framework.preemption.violations import split

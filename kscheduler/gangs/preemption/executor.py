@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from kscheduler.api.grace_period import grace_s
 from kscheduler.api.objects import Pod
+from kscheduler.framework.dry_runs import Candidate
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAULT_PREEMPTION
-from kscheduler.framework.preemption.candidates import Candidate
 from kscheduler.framework.preemption.executor import ACCEPTED_S, Executor
 from kscheduler.framework.status import Status, unresolvable
 from kscheduler.gangs.gang import COMPOSITE_API

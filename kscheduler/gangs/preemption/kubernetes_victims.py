@@ -11,10 +11,9 @@ from itertools import chain, groupby
 
 from kscheduler.cache.cache import Cache
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.dry_runs import Candidate, DryRun, Findings
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS
-from kscheduler.framework.preemption.candidates import Candidate, Findings
-from kscheduler.framework.preemption.victim_groups import DryRun
 from kscheduler.framework.status import Status
 from kscheduler.gangs.preemption.kubernetes_groups import KubernetesGroups
 from kscheduler.gangs.preemption.unit_dry_run import Fault, Trial, Violations, candidate_of_units

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kscheduler.cache.cache import Cache
+from kscheduler.framework.dry_runs import Candidate
 from kscheduler.framework.interface import WhatIf
-from kscheduler.framework.preemption.candidates import Candidate
 from kscheduler.framework.preemption.violations import split
 from kscheduler.framework.status import Status, error_status
 from kscheduler.gangs.preemption.units import Order, Unit, pods_of

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from kscheduler.api.objects import Pod
 from kscheduler.cache.cache import Cache
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.dry_runs import Candidate, DryRun, Findings
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS
-from kscheduler.framework.preemption.candidates import Candidate, Findings
 from kscheduler.framework.preemption.executor import ACCEPTED_S
-from kscheduler.framework.preemption.victim_groups import DryRun
 from kscheduler.framework.status import Status, unresolvable
 from kscheduler.gangs.gang import Disruption, GangKey
 from kscheduler.gangs.preemption.unit_dry_run import Fault, Trial, Violations, candidate_of_units

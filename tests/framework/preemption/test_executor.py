@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from kscheduler.api.objects import Pod
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.errors import APIError
-from kscheduler.framework.preemption.candidates import Candidate
+from kscheduler.framework.dry_runs import Candidate
 from kscheduler.framework.preemption.executor import ACCEPTED_S, Executor, is_ending_for_preemption
 from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.snapshot.pod_info import PodInfo

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from kscheduler.framework.dry_runs import DryRun
 from kscheduler.framework.plugins.capacityscheduling.plugin import CapacityScheduling
-from kscheduler.framework.preemption.victim_groups import DryRun
 from kscheduler.framework.preemption.within_quotas import GROUP_TOO_SMALL
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo

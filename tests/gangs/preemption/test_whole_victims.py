@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.dry_runs import Candidate, DryRun, Findings
 from kscheduler.framework.plugins.defaultpreemption.dry_run_compiled import CompiledDryRun
-from kscheduler.framework.preemption.candidates import Candidate, Findings
-from kscheduler.framework.preemption.victim_groups import DryRun
+from kscheduler.framework.search_outcomes import Rejection
 from kscheduler.gangs.gang import Disruption
 from kscheduler.gangs.preemption.kubernetes_victims import KubernetesVictims
 from kscheduler.gangs.preemption.whole_victims import WholeVictims

@@ -14,9 +14,10 @@ from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.objects import Pod
 from kscheduler.cache.cache import Cache
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.dry_runs import Candidate
 from kscheduler.framework.plugins.capacityscheduling.plugin import QuotaCheck
 from kscheduler.framework.plugins.capacityscheduling.victims import find_victims
-from kscheduler.framework.preemption.candidates import Candidate
+from kscheduler.framework.search_outcomes import Decision
 from kscheduler.framework.status import Status, unresolvable, unschedulable
 from kscheduler.quotas.accounts import Accounts
 from kscheduler.quotas.amounts import NATIVE, Request

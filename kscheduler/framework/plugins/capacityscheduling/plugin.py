@@ -14,10 +14,11 @@ from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import DecodeError
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.dry_runs import Candidate, Findings
 from kscheduler.framework.events import ELASTIC_QUOTAS, ONE_GROUP, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.plugins.capacityscheduling.victims import Exposed, find_victims, no_victims
-from kscheduler.framework.preemption.candidates import Candidate, Cost, Findings, cost, least_cost
+from kscheduler.framework.preemption.candidates import Cost, cost, least_cost
 from kscheduler.framework.preemption.within_quotas import QuotaPreemption
 from kscheduler.framework.status import Status, unschedulable
 from kscheduler.quotas.amounts import Request, sum_of

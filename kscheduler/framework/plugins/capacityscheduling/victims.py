@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from kscheduler.framework.dry_runs import Candidate
 from kscheduler.framework.interface import WhatIf
-from kscheduler.framework.preemption.candidates import Candidate, candidate_of
+from kscheduler.framework.preemption.candidates import candidate_of
 from kscheduler.framework.preemption.importance import by_importance
 from kscheduler.framework.preemption.sparing import spare
 from kscheduler.framework.preemption.violations import split

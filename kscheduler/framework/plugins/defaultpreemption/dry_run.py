@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.dry_runs import Candidate, Findings
 from kscheduler.framework.interface import Handle
-from kscheduler.framework.preemption.candidates import Candidate, Findings, candidate_of
+from kscheduler.framework.preemption.candidates import candidate_of
 from kscheduler.framework.preemption.importance import by_importance
 from kscheduler.framework.preemption.sparing import spare
 from kscheduler.framework.preemption.violations import split

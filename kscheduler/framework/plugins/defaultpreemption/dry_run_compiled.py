@@ -12,12 +12,13 @@ from collections.abc import Sequence
 
 from kscheduler._fast import NOBODY, Residents, Verdicts, clear_nodes, spare_pods
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.dry_runs import Candidate, Findings
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS, WhatIfDryRun
 from kscheduler.framework.plugins.defaultpreemption.dry_run_residents import KeptNominated, KeptPods, NodePods
 from kscheduler.framework.plugins.defaultpreemption.dry_run_rules import Rules, Weights, rules_of
 from kscheduler.framework.plugins.defaultpreemption.protection import Protection
-from kscheduler.framework.preemption.candidates import Candidate, Findings, candidate_of
+from kscheduler.framework.preemption.candidates import candidate_of
 from kscheduler.framework.status import Status
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo

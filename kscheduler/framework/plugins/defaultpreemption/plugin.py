@@ -7,11 +7,11 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from kscheduler.api.objects import Pod
 from kscheduler.config.types import DefaultPreemptionArgs
 from kscheduler.framework.cycle_state import WHY_NOT_PREEMPT, CycleState
+from kscheduler.framework.dry_runs import DryRun, Findings
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, ClusterEvent, Registration
 from kscheduler.framework.interface import Handle, PostFilterSteps
 from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS
 from kscheduler.framework.plugins.defaultpreemption.dry_run_compiled import CompiledDryRun
-from kscheduler.framework.preemption.candidates import Findings
 from kscheduler.framework.preemption.evaluator import (
     NEVER,
     POLICY_NEVER,
@@ -20,7 +20,6 @@ from kscheduler.framework.preemption.evaluator import (
     Preemption,
     code_at,
 )
-from kscheduler.framework.preemption.victim_groups import DryRun
 from kscheduler.framework.status import STATUS_LABELS, Code, Status, unresolvable
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from kscheduler.api.objects import Pod
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.dry_runs import Candidate, Findings
 from kscheduler.framework.interface import Handle, ProfileHandle
 from kscheduler.framework.plugins.queues.new_places import NewPlaces, Place
 from kscheduler.framework.plugins.queues.victims import Check, no_victims
-from kscheduler.framework.preemption.candidates import Candidate, Findings
 from kscheduler.framework.preemption.executor import ACCEPTED_S
 from kscheduler.framework.preemption.importance import by_importance, created_s
 from kscheduler.framework.preemption.pace import Pace

@@ -13,6 +13,7 @@ from kscheduler.api.objects import Pod
 from kscheduler.errors import DecodeError
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.dry_runs import Candidate, Findings
 from kscheduler.framework.events import ONE_GROUP, SHARE_QUEUES, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle, PostFilterSteps, PreFilterResult
 from kscheduler.framework.plugins.queues.consolidation import Consolidation
@@ -21,7 +22,7 @@ from kscheduler.framework.plugins.queues.new_places import UID_PREFIX
 from kscheduler.framework.plugins.queues.texts import refusal
 from kscheduler.framework.plugins.queues.use_to_come import use_to_come
 from kscheduler.framework.plugins.queues.victims import Preempting, Reclaiming, Way, no_victims
-from kscheduler.framework.preemption.candidates import Candidate, Cost, Findings, cost, least_cost
+from kscheduler.framework.preemption.candidates import Cost, cost, least_cost
 from kscheduler.framework.preemption.evaluator import PostFilterAnswer
 from kscheduler.framework.preemption.within_quotas import QuotaPreemption
 from kscheduler.framework.status import Status, unresolvable, unschedulable

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import Protocol
 
+from kscheduler.framework.dry_runs import Candidate
 from kscheduler.framework.interface import WhatIf
-from kscheduler.framework.preemption.candidates import Candidate, candidate_of
+from kscheduler.framework.preemption.candidates import candidate_of
 from kscheduler.framework.preemption.importance import by_importance, started_s
 from kscheduler.framework.preemption.violations import split
 from kscheduler.framework.status import Status, unresolvable, unschedulable

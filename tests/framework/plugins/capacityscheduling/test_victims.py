@@ -13,9 +13,10 @@ from kscheduler.api.objects import (
 )
 from kscheduler.api.objects import PodDisruptionBudget as Budget
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.dry_runs import Candidate
 from kscheduler.framework.plugins.capacityscheduling.plugin import NAME, QuotaCheck
 from kscheduler.framework.plugins.capacityscheduling.victims import Exposed, find_victims
-from kscheduler.framework.preemption.candidates import Candidate, cheapest, cost, least_cost
+from kscheduler.framework.preemption.candidates import cheapest, cost, least_cost
 from kscheduler.framework.status import Code
 from kscheduler.quotas.amounts import Request
 from kscheduler.snapshot.pod_info import PodInfo

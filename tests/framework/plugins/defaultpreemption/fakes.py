@@ -21,13 +21,13 @@ from kscheduler.client.concurrency import run_together
 from kscheduler.config.releases import RELEASE_1_36, Release
 from kscheduler.config.types import DefaultPreemptionArgs
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.dry_runs import Candidate
 from kscheduler.framework.evictions import Evictions
 from kscheduler.framework.interface import Handle, Plugin, PostFilterResult, ProfileHandle
 from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.plugins.defaultpreemption.dry_run import WhatIfDryRun
 from kscheduler.framework.plugins.defaultpreemption.plugin import DefaultPreemption
 from kscheduler.framework.plugins.noderesources.fit import Fit
-from kscheduler.framework.preemption.candidates import Candidate
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status, unschedulable
 from kscheduler.observability.measurements import Measurements

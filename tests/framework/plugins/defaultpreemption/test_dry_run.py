@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.dry_runs import Candidate
 from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS, WhatIfDryRun
-from kscheduler.framework.preemption.candidates import Candidate
 from kscheduler.framework.status import Code, Status, unschedulable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod

@@ -17,12 +17,12 @@ from kscheduler.config.load import default_config
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import Demands
+from kscheduler.framework.dry_runs import Findings
 from kscheduler.framework.interface import Handle, Plugin, ProfileHandle
 from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS, WhatIfDryRun
 from kscheduler.framework.plugins.defaultpreemption.dry_run_compiled import CompiledDryRun
 from kscheduler.framework.plugins.registry import build
-from kscheduler.framework.preemption.candidates import Findings
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Code, Status, code_of, unschedulable
 from kscheduler.observability.measurements import Measurements

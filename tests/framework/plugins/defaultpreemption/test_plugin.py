@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.dry_runs import Candidate, DryRun
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, ClusterEvent, Registration, matches
 from kscheduler.framework.interface import Handle, PostFilterResult
 from kscheduler.framework.plugins.defaultpreemption.dry_run import WhatIfDryRun
 from kscheduler.framework.plugins.defaultpreemption.dry_run_compiled import CompiledDryRun
-from kscheduler.framework.preemption.candidates import Candidate
-from kscheduler.framework.preemption.victim_groups import DryRun
+from kscheduler.framework.search_outcomes import Rejection
 from kscheduler.framework.status import Code, Status, error_status, unresolvable, unschedulable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod
@@ -244,7 +244,7 @@ class Fixed:
         self.asked: list[tuple[list[str], int]] = []
 
     def search(self, state: object, pod: object, nodes: list[object], wanted: int) -> object:
-        from kscheduler.framework.preemption.candidates import Findings
+        from kscheduler.framework.dry_runs import Findings
 
         findings = Findings(wanted)
         names = [node.name for node in nodes]  # type: ignore[attr-defined]

@@ -15,9 +15,9 @@ from msgspec import structs
 from kscheduler.api.grace_period import DEFAULT_GRACE_S
 from kscheduler.api.objects import PersistentVolumeClaimVolumeSource, Volume
 from kscheduler.api.share_queues import QueueObject
-from kscheduler.framework.algorithm import Rejection
+from kscheduler.framework.dry_runs import DryRun
 from kscheduler.framework.plugins.queues.plugin import Queues
-from kscheduler.framework.preemption.victim_groups import DryRun
+from kscheduler.framework.search_outcomes import Rejection
 from kscheduler.quotas.moves import SETTLE_S
 from kscheduler.quotas.stays import STAY_S
 from kscheduler.snapshot.node_info import NodeInfo
