@@ -19,7 +19,8 @@ from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.search_outcomes import Rejection
 from kscheduler.framework.status import Status, error_status, unschedulable
 from kscheduler.gangs.domains import DomainIndex
-from kscheduler.gangs.gang_queue import GangQueue, Helpful, Outcome
+from kscheduler.gangs.faces import Helpful
+from kscheduler.gangs.gang_queue import GangQueue, Outcome
 from kscheduler.gangs.planner import MOST_KINDS, Failed, Plan, Planner
 from kscheduler.gangs.preemption.whole import NOT_TRIED, Answer, WholePreemption
 from kscheduler.gangs.registry import Registry

@@ -13,16 +13,17 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from kscheduler.api.objects import Pod
 from kscheduler.errors import InternalError
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, POP_FROM_BACKOFF_QUEUE, SCHEDULE_ATTEMPT_FAILURE
 from kscheduler.framework.status import Status
+from kscheduler.gangs.faces import Faces, Helpful
 from kscheduler.gangs.gang import GangKey
-from kscheduler.gangs.queued_groups import Incoming, QueuedGroups
+from kscheduler.gangs.queued_groups import Incoming, QueuedGroups, queued_groups
 from kscheduler.gangs.registry import Registry
-from kscheduler.gangs.stand_in import FurtherFace, GangBackoff, StandIn, face_of, is_face
+from kscheduler.gangs.stand_in import FurtherFace, GangBackoff, StandIn, is_face
 from kscheduler.gangs.tracked_gang import Stage, TrackedGang
 from kscheduler.gangs.unschedulable_gangs import UnschedulableGangs
 from kscheduler.queue.active_queue import ActiveQueue, LessKey
@@ -33,15 +34,6 @@ from kscheduler.queue.scheduling_queue import QueueCounts, SchedulingQueue
 from kscheduler.snapshot.pod_info import PodInfo
 
 NOTHING_CAME = Incoming(0, 0)
-_METRIC_POOLS = {Pool.PARKED: Pool.GATED, Pool.ERROR_BACKOFF: Pool.BACKOFF}
-
-
-class Helpful(NamedTuple):
-    """Of which plugins an event may help a gang by this member of it: those that rejected it, or might have."""
-
-    member: QueuedPodInfo
-    plugins: Set[str]
-    pending_plugins: Set[str] = NOBODY
 
 
 class Outcome(enum.Enum):
@@ -84,6 +76,7 @@ class GangQueue(SchedulingQueue):
         self._incoming: dict[tuple[str, str], Incoming] = {}  # pool and event -> what was added since the start
         key = _with_gangs(less_key, keeps_age=gangs.rules.keeps_age)
         super().__init__(key, pre_enqueue, lane_of=lane_of and _plain_for_gangs(lane_of), **settings)
+        self._faces = Faces(gangs, sums_resizes_apart=self.release.sums_resizes_apart)
         if gangs.rules.grows_backoff:
             self._backoff_rule = GangBackoff(self._backoff_rule.initial_s, self._backoff_rule.max_s)
 
@@ -130,7 +123,8 @@ class GangQueue(SchedulingQueue):
         qpi = holder.held(new.uid)
         before, after = qpi.pod_info.pod, new.pod
         qpi.pod_info = new
-        self._raise_priority(holder, new)
+        if (face := self._faces.raised(holder, new)) is not None:
+            self._show(holder, face)
         if before.spec != after.spec or before.metadata.labels != after.metadata.labels:
             self._settle(holder, self._added_by_update, now, has_changed=True)
 
@@ -157,8 +151,8 @@ class GangQueue(SchedulingQueue):
             tracked = self._registry.get(key)
             stand_in = None if tracked is None else self._gangs.get(tracked.entry.key)
         if stand_in is not None:
-            if stand_in.members:
-                self._raise_priority(stand_in, stand_in.pod_info)
+            if stand_in.members and (face := self._faces.raised(stand_in, stand_in.pod_info)) is not None:
+                self._show(stand_in, face)
             has_changed = self._gang_rules.retries_changed and self._asks_for_less(stand_in)
             self._settle(stand_in, self._added_by_update, self._at(now), has_changed=has_changed)
 
@@ -335,8 +329,8 @@ class GangQueue(SchedulingQueue):
             self._dismiss(stand_in)
             return Pool.GONE
         looks_like = failed.pod_info if failed is not None and failed.uid in stand_in.members else None
-        self._refresh_face(stand_in, looks_like)
-        stand_in.further_faces = self._further_faces(stand_in, others) if self._gang_rules.waits_for_events else ()
+        stand_in.pod_info = self._faces.after_attempt(stand_in, looks_like)
+        stand_in.further_faces = self._faces.further(stand_in, others) if self._gang_rules.waits_for_events else ()
         tracked = self._registry.get(stand_in.gang_key)
         stand_in.missing = 0 if tracked is None else tracked.missing
         strategy = self._account(stand_in, outcome, now, plugins, pending_plugins, has_returned=has_returned)
@@ -344,21 +338,6 @@ class GangQueue(SchedulingQueue):
         stand_in.pool = Pool.GONE
         self._settle(stand_in, SCHEDULE_ATTEMPT_FAILURE, now, strategy=strategy)
         return stand_in.pool
-
-    def _further_faces(self, stand_in: StandIn, others: Iterable[Helpful]) -> tuple[FurtherFace, ...]:
-        waiting = (
-            each for each in others if each.member.uid in stand_in.members and (each.plugins or each.pending_plugins)
-        )
-        return tuple(
-            FurtherFace(
-                self._face(stand_in.gang_key, stand_in.pod_info.priority, each.member.pod_info, number),
-                stand_in.timestamp,
-                unschedulable_plugins=frozenset(each.plugins),
-                pending_plugins=frozenset(each.pending_plugins),
-                stand_in=stand_in,
-            )
-            for number, each in enumerate(waiting, 1)
-        )
 
     def _strategy_after_flight(self, qpi: QueuedPodInfo) -> Strategy:
         strategy = super()._strategy_after_flight(qpi)
@@ -495,14 +474,15 @@ class GangQueue(SchedulingQueue):
         qpi.pool = Pool.GANG
         stand_in = self._gangs.get(key)
         if stand_in is None:
-            stand_in = self._gangs[key] = StandIn(self._new_face(key, qpi.pod_info), qpi.timestamp, gang_key=key)
+            stand_in = self._gangs[key] = StandIn(self._faces.new(key, qpi.pod_info), qpi.timestamp, gang_key=key)
             stand_in.backoff_expiration = qpi.backoff_expiration
         self._holders[uid] = stand_in
         if stand_in.pool is Pool.IN_FLIGHT:
             stand_in.arrivals[uid] = qpi
             return
         stand_in.members[uid] = qpi
-        self._raise_priority(stand_in, qpi.pod_info)
+        if (face := self._faces.raised(stand_in, qpi.pod_info)) is not None:
+            self._show(stand_in, face)
         self._settle(stand_in, label, now, strategy=strategy, has_changed=True)
 
     def _release(self, holder: StandIn, uid: str) -> QueuedPodInfo:
@@ -566,32 +546,6 @@ class GangQueue(SchedulingQueue):
         self._gangs.pop(stand_in.gang_key, None)
         self.on_left(stand_in.gang_key)
 
-    def _new_face(self, key: GangKey, member: PodInfo, priority: int | None = None) -> PodInfo:
-        tracked = self._registry.get(key)
-        own = None if tracked is None or tracked.gang is None else tracked.gang.priority
-        if own is None:
-            own = member.priority if priority is None else max(priority, member.priority)
-        return self._face(key, own, member)
-
-    def _face(self, key: GangKey, priority: int, member: PodInfo, number: int = 0) -> PodInfo:
-        return face_of(key, priority, member, sums_resizes_apart=self.release.sums_resizes_apart, number=number)
-
-    def _raise_priority(self, stand_in: StandIn, member: PodInfo) -> None:
-        """Give a gang without a priority of its own that of its most important member."""
-        tracked = self._registry.get(stand_in.gang_key)
-        own = None if tracked is None or tracked.gang is None else tracked.gang.priority
-        if (own is None and member.priority > stand_in.pod_info.priority) or (
-            own is not None and own != stand_in.pod_info.priority
-        ):
-            self._show(stand_in, self._new_face(stand_in.gang_key, member, stand_in.pod_info.priority))
-
-    def _refresh_face(self, stand_in: StandIn, member: PodInfo | None) -> None:
-        """Let a gang look like a member: the given one, or else any that it holds; as important as any of these."""
-        held = stand_in.members.values()
-        looks_like = next(iter(held)).pod_info if member is None else member
-        priority = max(each.pod_info.priority for each in held)
-        stand_in.pod_info = self._new_face(stand_in.gang_key, looks_like, priority)
-
     def _show(self, stand_in: StandIn, face: PodInfo) -> None:
         """Give a gang another face, wherever it is."""
         pool = stand_in.pool
@@ -650,40 +604,7 @@ class GangQueue(SchedulingQueue):
 
     def groups(self) -> QueuedGroups:
         """Return how many gangs are queued, with how many of the pods that `counts` returns. O(gangs + gated pods)."""
-        groups, pods = Counter[Pool](), Counter[Pool]()
-        incomplete = pending = 0
-        gated_ones = set()  # gangs of which only gated members wait
-        for qpi in self._unschedulable.gated.values():
-            member = self._registry.members.get(qpi.uid)
-            if member is None:
-                continue
-            pods[Pool.GATED] += 1
-            entry = member.tracked.entry
-            if entry.is_incomplete:
-                incomplete += 1
-            elif entry.key not in self._gangs:
-                gated_ones.add(entry.key)
-        groups[Pool.GATED] += len(gated_ones)
-        for key, stand_in in self._gangs.items():
-            pending += len(stand_in.arrivals)
-            if stand_in.pool is Pool.IN_FLIGHT:
-                continue
-            pool = _METRIC_POOLS.get(stand_in.pool, stand_in.pool)
-            pods[pool] += len(stand_in.members)
-            tracked = self._registry.get(key)
-            if tracked is None or tracked.is_incomplete:
-                incomplete += len(stand_in.members)
-            else:
-                groups[pool] += 1
-        pods[Pool.GATED] += pending
-        by_pool = (Pool.ACTIVE, Pool.BACKOFF, Pool.UNSCHEDULABLE, Pool.GATED)
-        return QueuedGroups(
-            QueueCounts(*(groups[pool] for pool in by_pool)),
-            QueueCounts(*(pods[pool] for pool in by_pool)),
-            incomplete,
-            pending,
-            self._incoming,
-        )
+        return queued_groups(self._gangs, self._unschedulable.gated.values(), self._registry, self._incoming)
 
     def pending_pods(self) -> Iterator[QueuedPodInfo]:
         """Iterate over the pods that wait; members of gangs stand for their gang."""

@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from kscheduler.config.releases import RELEASE_1_37
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, NODE_ADD, ClusterEvent
 from kscheduler.framework.status import unresolvable
-from kscheduler.gangs.gang_queue import GangQueue, Helpful, Outcome
+from kscheduler.gangs.faces import Helpful
+from kscheduler.gangs.gang_queue import GangQueue, Outcome
 from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.rules import UPSTREAM_1_36, UPSTREAM_1_37, WHOLE, GangRules
 from kscheduler.gangs.stand_in import StandIn
