@@ -20,6 +20,7 @@ TAKEN = {
     "ARCHITECTURE.md": "concepts/architecture.md",
     "GLOSSARY.md": "concepts/glossary.md",
     "RATIONALE.md": "concepts/rationale.md",
+    "DIFFERENCES.md": "concepts/differences.md",
     "GANGS.md": "guides/gangs.md",
     "LIVE_METRICS.md": "guides/live-metrics.md",
     "SIMULATION.md": "guides/simulator.md",

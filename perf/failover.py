@@ -30,7 +30,7 @@ TIMEOUT_S = 300.0
 PODS_IN = "default"  # the namespace of the pods that are placed
 LEASES = {
     "default": {"leaseDuration": "15s", "renewDeadline": "10s", "retryPeriod": "2s"},  # kube-scheduler's
-    "short": {"leaseDuration": "5s", "renewDeadline": "3s", "retryPeriod": "1s"},  # RATIONALE.md says when it is safe
+    "short": {"leaseDuration": "5s", "renewDeadline": "3s", "retryPeriod": "1s"},  # DIFFERENCES.md says when it is safe
 }
 
 

@@ -43,8 +43,8 @@ from kscheduler.framework.plugins.defaultpreemption.dry_run import WhatIfDryRun
 from kscheduler.framework.plugins.defaultpreemption.dry_run_compiled import CompiledDryRun
 from kscheduler.framework.plugins.defaultpreemption.plugin import DefaultPreemption
 from kscheduler.framework.plugins.registry import build
-from kscheduler.framework.search_outcomes import Rejection
 from kscheduler.framework.runtime import Framework
+from kscheduler.framework.search_outcomes import Rejection
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.node_info import NodeInfo

@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = (
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
+    "DIFFERENCES.md",
     "GANGS.md",
     "GLOSSARY.md",
     "RATIONALE.md",

@@ -536,7 +536,7 @@ class Algorithm:
     def _feasible_to_find(self, nodes: int) -> int:
         """Return the number of feasible nodes at which a search may end.
 
-        Profiles with slow filters need fewer: RATIONALE.md.
+        Profiles with slow filters need fewer: DIFFERENCES.md.
         """
         percentage = self._percentage
         if percentage == 0 and self._searching:

@@ -1,6 +1,6 @@
 """Amounts that no machine has, and that the apiserver lets through all the same: up to 2^54, where ours end.
 
-Beyond, sums and products of kube-scheduler's wrap around; see RATIONALE.md. What nodes offer may lie beyond in a
+Beyond, sums and products of kube-scheduler's wrap around; see DIFFERENCES.md. What nodes offer may lie beyond in a
 resource that is not scored, as devices have it that are never used up.
 """
 

@@ -33,7 +33,7 @@ MOST_DEVICES = 33  # that a request asks for: some more than a claim can have, n
 BACKABLE = (GPU, FPGA)  # extended resources that classes may back, and nodes may have themselves
 SHARED_CLAIMS = ("shared-0", "shared-1")
 # These releases write sums into an amount that a claim asks for if it has more digits, so that the next node, or the
-# next attempt, meets another one (RATIONALE.md). The comparison of allocators keeps such amounts.
+# next attempt, meets another one (DIFFERENCES.md). The comparison of allocators keeps such amounts.
 WRITES_INTO_AMOUNTS, MOST_DIGITS = frozenset({"1.36"}), 18
 LONG_AGO, FAR_AHEAD = "2020-01-01T00:00:00Z", "2100-01-01T00:00:00Z"
 

@@ -35,7 +35,7 @@ def generate_dra_hints(seed: int, release: str = DEFAULT_RELEASE) -> HintCase:
 
 
 def _ask_for_some(pod: Object) -> None:
-    """Drop requests for 0 of a resource that classes may back: kube-scheduler wakes such pods, too (RATIONALE.md)."""
+    """Drop requests for 0 of a resource that classes may back: kube-scheduler wakes such pods, too (DIFFERENCES.md)."""
     for container in (*pod["spec"]["containers"], *pod["spec"].get("initContainers", ())):
         for amounts in container.get("resources", {}).values():
             for name in BACKABLE:

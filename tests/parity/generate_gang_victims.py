@@ -37,7 +37,7 @@ def fill_nodes(rng: random.Random, case: Case, others: Sequence[Object]) -> list
     names = [node["metadata"]["name"] for node in cluster["nodes"]]
     if often(rng, 0.85):
         cluster["nodes"] = [small_node(rng, name, room) for name in names]
-    for node in cluster["nodes"]:  # see RATIONALE.md: kube-scheduler loses count of them once pods have left on trial
+    for node in cluster["nodes"]:  # see DIFFERENCES.md: kube-scheduler loses count of them once pods have left on trial
         node["status"].pop("images", None)
     # 1. Amounts: the others fill their nodes, and a member is no smaller than what it needs of one.
     plain = pick(rng, (0.5, 0.9, 1.0))
@@ -72,7 +72,7 @@ def fill_nodes(rng: random.Random, case: Case, others: Sequence[Object]) -> list
 def _ease(case: Case, others: Sequence[Object]) -> None:
     """No spread constraint of a member and no required anti-affinity of a victim may reject a node.
 
-    See RATIONALE.md about what kube-scheduler overlooks while victims come back.
+    See DIFFERENCES.md about what kube-scheduler overlooks while victims come back.
     """
     for pod in others:
         pod["spec"].get("affinity", {}).get("podAntiAffinity", {}).pop(REQUIRED, None)

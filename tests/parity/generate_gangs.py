@@ -189,7 +189,7 @@ def _suit_1_36(case: GangCase) -> None:
     """State the groups in the version of 1.36, and leave out what its kube-scheduler overlooks.
 
     It overlooks the terms of pod affinity of members that it has planned before, and, where one of them is planned
-    beside its victims, the host ports that it has like one of these: see RATIONALE.md.
+    beside its victims, the host ports that it has like one of these: see DIFFERENCES.md.
     """
     for group in case.pod_groups:
         _state_in_v1alpha2(group)

@@ -125,7 +125,7 @@ def _make_capacities_equal(case: Case) -> None:
 
 
 def _state_scored_capacities(case: Case) -> None:
-    """A capacity that states the size of a volume alone makes kube-scheduler crash when it is scored: RATIONALE.md."""
+    """A capacity that states the size of a volume alone makes kube-scheduler crash in scoring: DIFFERENCES.md."""
     for capacity in case.cluster.get("csiStorageCapacities", ()):
         if "maximumVolumeSize" in capacity:
             capacity.setdefault("capacity", capacity["maximumVolumeSize"])

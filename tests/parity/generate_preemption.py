@@ -247,7 +247,7 @@ def distinguish(pods: Sequence[Object]) -> None:
 
 
 def share_no_port(pods: Sequence[Object]) -> None:
-    """Where pods of a node share a host port, kube-scheduler forgets it when one of them leaves: see RATIONALE.md."""
+    """Where pods of a node share a host port, kube-scheduler forgets it when one of them leaves: see DIFFERENCES.md."""
     taken: set[tuple[str, str, str, int]] = set()  # node, address, protocol, port
     for pod in pods:
         spec = pod["spec"]

@@ -1,7 +1,7 @@
 """Whom an event wakes: the real kube-scheduler's queue and ours, with the same pods rejected by the same plugin.
 
 KSCHEDULER_PARITY_HINTS says how many cases are tried (some 5,000 answers each), KSCHEDULER_SEED from
-which seed on. Ours may wake more pods where RATIONALE.md says so, and fewer in three cases it names: a node affinity
+which seed on. Ours may wake more pods where DIFFERENCES.md says so, and fewer in three cases it names: a node affinity
 term that cannot be read, on which kube-scheduler's hint fails; a namespace selector, which its hints judge as if no
 namespace had labels; and requests that wrap around when it compares their thousandths.
 """
@@ -39,7 +39,7 @@ SEEDS = search_seeds("KSCHEDULER_PARITY_HINTS", 40)
 FIXED_SEEDS = range(10)
 ENOUGH = 2_000  # answers of a run
 
-# What RATIONALE.md says of each: we look at more of what may help.
+# What DIFFERENCES.md says of each: we look at more of what may help.
 WAKES_MORE = frozenset({"InterPodAffinity", "NodeAffinity", "NodeResourcesFit"})
 # A driver that no longer tracks its capacity: kube-scheduler's hint looks at inline volumes, which have no claims.
 WAKES_MORE_AFTER = frozenset({("VolumeBinding", "storage.k8s.io/CSIDriverUpdate")})

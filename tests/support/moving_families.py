@@ -16,7 +16,10 @@ from kscheduler.observability.metrics import Metrics
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 # What people read and what Prometheus evaluates.
-GUIDES = ("README.md", "LIVE_METRICS.md", "RATIONALE.md", "deploy/README.md", "plugins/README.md", "perf/README.md")
+GUIDES = (
+    "README.md", "LIVE_METRICS.md", "RATIONALE.md", "DIFFERENCES.md", "deploy/README.md", "plugins/README.md",
+    "perf/README.md",
+)  # fmt: skip
 MONITORING = ("deploy/monitoring/dashboard.json", "deploy/monitoring/rules.yaml")
 # Set once, when a process starts, and never changed.
 CONSTANT = frozenset({"kubernetes_build_info", "kubernetes_feature_enabled", "version_info"})

@@ -1,6 +1,6 @@
 """CapacityScheduling at its extension points: PreFilter compares a pod with the quotas, PostFilter preempts by them.
 
-Rules and texts are those of scheduler-plugins' CapacityScheduling; RATIONALE.md names where they differ. It has no
+Rules and texts are those of scheduler-plugins' CapacityScheduling; DIFFERENCES.md names where they differ. It has no
 Reserve: what pods use is counted by `ElasticQuotas` when the cache assumes and forgets them.
 """
 
