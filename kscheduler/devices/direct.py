@@ -25,7 +25,7 @@ from kscheduler.devices.requests import Variant
 from kscheduler.devices.results import NODE_NAME, configs_of
 from kscheduler.devices.search import MAX_RESULTS
 from kscheduler.devices.slice_index import NodePools
-from kscheduler.devices.slices import NO, UNKNOWN, YES
+from kscheduler.devices.slices import NO, UNKNOWN, YES, ParsedDevice
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,44 +86,15 @@ class DirectPlan:
 
     def allocate(self, node_name: str, pools: NodePools, state: AllocatedState) -> list[AllocationResult] | None:
         """Return an allocation for each claim, or None if only the search can tell whether there is one."""
-        devices, in_use, with_shares = pools.devices, state.devices, state.capacity
         taken: set[DeviceID] = set()
         allocations: list[AllocationResult] = []
         for claim in self.claims:
             results: list[DeviceRequestAllocationResult] = []
             for request in claim.requests:
-                wanted = request.count
-                for device in devices:
-                    name = device.id
-                    if name in in_use or name in taken:
-                        continue
-                    answer, index = YES, device.index
-                    for expression in request.expressions:
-                        answer = device.slice.answers(expression)[index]
-                        if answer == UNKNOWN:
-                            return None
-                        if answer == NO:
-                            break
-                    if answer == NO:
-                        continue
-                    if not device.is_plain or name in with_shares:
-                        return None
-                    taken.add(name)
-                    driver, pool, bare = name
-                    results.append(
-                        DeviceRequestAllocationResult(
-                            request=request.name,
-                            driver=driver,
-                            pool=pool,
-                            device=bare,
-                            tolerations=request.tolerations,
-                        )
-                    )
-                    wanted -= 1
-                    if not wanted:
-                        break
-                if wanted:
+                found = _take_first(request, pools.devices, state, taken)
+                if found is None:
                     return None
+                results += found
             only_here = SelectorRequirement(NODE_NAME, "In", [node_name])
             allocations.append(
                 AllocationResult(
@@ -132,6 +103,43 @@ class DirectPlan:
                 )
             )
         return allocations
+
+
+def _take_first(
+    request: DirectRequest, devices: Sequence[ParsedDevice], state: AllocatedState, taken: set[DeviceID]
+) -> list[DeviceRequestAllocationResult] | None:
+    """Take the first free devices that match, as many as are asked for; None if only the search can tell.
+
+    `taken`: devices that requests before this one have taken; those taken here are added.
+    """
+    in_use, with_shares = state.devices, state.capacity
+    found: list[DeviceRequestAllocationResult] = []
+    for device in devices:
+        # 1. Is it free?
+        name = device.id
+        if name in in_use or name in taken:
+            continue
+        # 2. Does it match all selectors?
+        answer = YES
+        for expression in request.expressions:
+            answer = device.slice.answers(expression)[device.index]
+            if answer != YES:
+                break
+        if answer == NO:
+            continue
+        # 3. Then it is the next one, unless it takes more to tell.
+        if answer == UNKNOWN or not device.is_plain or name in with_shares:
+            return None
+        taken.add(name)
+        driver, pool, bare = name
+        found.append(
+            DeviceRequestAllocationResult(
+                request=request.name, driver=driver, pool=pool, device=bare, tolerations=request.tolerations
+            )
+        )
+        if len(found) == request.count:
+            return found
+    return None
 
 
 def _only_counts(variant: Variant) -> bool:
