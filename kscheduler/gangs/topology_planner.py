@@ -88,29 +88,21 @@ class TopologyPlanner:
     ) -> Plan:
         """Place members in the tightest domain that holds all, else in the one that holds most, if that is enough."""
         found = self._candidates(domains, pins, members)
-        best: tuple[int, Candidate] | None = None
-        enough = sorted(
-            (each for each in found if each.most >= missing),
-            key=lambda each: (not each.is_nominated, -each.most, each.slack, each.domain.number),
-        )
-        for candidates, least in ((self._holding_all(found, len(members)), len(members)), (enough, missing)):
-            for candidate in candidates[:MOST_PLANS]:
-                plan = self._planner.plan(members, least, within=candidate.domain.confinement)
-                if plan.fault is not None or plan.reaches(least):
-                    return plan
-                if fails_anywhere(plan):
-                    if least == missing:
-                        return plan
-                    plan.placed.undo()
-                    break
-                if best is None or len(plan.placed) > best[0]:
-                    best = len(plan.placed), candidate
+        # 1. The tightest domain that holds all members.
+        plan, tried = self._try_each(self._holding_all(found, len(members)), members, len(members))
+        # 2. The domain that holds most, if fewer are enough; also where it is sure that no domain holds all.
+        if missing != len(members):
+            if plan is not None and plan.fault is None and not plan.reaches(len(members)):
                 plan.placed.undo()
-            if least == missing:
-                break
-        # None does: say how many the best one holds, and what keeps the next member from it.
+                plan = None
+            if plan is None:
+                plan, more = self._try_each(self._holding_enough(found, missing), members, missing)
+                tried += more
+        if plan is not None:
+            return plan
+        # 3. None does: say how many the best one holds, and what keeps the next member from it.
         by_room = sorted(found, key=lambda each: (not each.is_nominated, -each.most, each.domain.number))
-        nearest = by_room[0].domain if best is None else best[1].domain
+        nearest = max(tried, key=lambda each: each[0])[1].domain if tried else by_room[0].domain
         plan = self._planner.plan(members, missing, within=nearest.confinement)
         if plan.fault is not None or plan.reaches(missing) or fails_anywhere(plan):
             return plan
@@ -120,6 +112,23 @@ class TopologyPlanner:
         else:
             plan.refusal = no_domain_holds(domains.label, len(found), nearest.name, len(plan.placed), missing)
         return plan
+
+    def _try_each(
+        self, candidates: Sequence[Candidate], members: Sequence[QueuedPodInfo], least: int
+    ) -> tuple[Plan | None, list[tuple[int, Candidate]]]:
+        """Plan the members in one domain after the other, until one holds at least so many.
+
+        Returns that plan, or one that makes further domains pointless, because of a fault or of a member that fits
+        nowhere; None if there is none. And how many members the domains hold that were tried in vain.
+        """
+        tried: list[tuple[int, Candidate]] = []
+        for candidate in candidates[:MOST_PLANS]:
+            plan = self._planner.plan(members, least, within=candidate.domain.confinement)
+            if plan.fault is not None or plan.reaches(least) or fails_anywhere(plan):
+                return plan, tried
+            tried.append((len(plan.placed), candidate))
+            plan.placed.undo()
+        return None, tried
 
     def _refused(self, why: str, members: Sequence[QueuedPodInfo]) -> Plan:
         """Return the plan of a gang for which there is no domain to look at."""
@@ -179,6 +188,14 @@ class TopologyPlanner:
         return sorted(
             (each for each in found if each.most == members),
             key=lambda each: (not each.is_nominated, each.slack, each.domain.number),
+        )
+
+    @staticmethod
+    def _holding_enough(found: Sequence[Candidate], members: int) -> list[Candidate]:
+        """Return the candidates with room for at least so many members, those with the most room first."""
+        return sorted(
+            (each for each in found if each.most >= members),
+            key=lambda each: (not each.is_nominated, -each.most, each.slack, each.domain.number),
         )
 
 
