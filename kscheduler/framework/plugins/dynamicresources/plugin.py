@@ -233,20 +233,17 @@ class DynamicResources:
             special, mappings = found
             if special is None and not cycle.of_user:
                 return None
-        # 2. Can allocated claims be used here?
+        # 2. Can allocated claims be used here? Those that cannot are counted once nothing else is wrong.
         unavailable = [position for position in range(len(cycle.claims)) if self._is_unavailable(cycle, position, node)]
         if self._node_resources is not None:
-            for position in range(len(cycle.claims)):
-                if not self._is_elsewhere(cycle, position, node):
-                    refused = self._node_resources.refuse_sharing(cycle, position, pod.pod, node)
-                    if refused is not None:
-                        return refused
+            refused = self._refuse_sharing(self._node_resources, cycle, pod, node)
+            if refused is not None:
+                return refused
+        if self._heeds_operations and cycle.shared:
+            refused = _refuse_operations(cycle, node)
+            if refused is not None:
+                return refused
         # 3. Can the others be allocated?
-        if self._heeds_operations and cycle.shared and not skips_operations(node.node):
-            for position, shared in cycle.shared.items():
-                if skips_node_operations(shared):
-                    text = f"resource claim {cycle.claims[position].key} allocation requires {OPTIONAL_NODE_OPERATIONS}"
-                    return unresolvable(f"{text} feature on the node")
         results: list[AllocationResult] = []
         if cycle.allocator is not None:
             allocated = self._search.allocate(cycle.allocator, cycle, special, node)
@@ -265,6 +262,17 @@ class DynamicResources:
             return NOT_AVAILABLE
         if cycle.allocator is not None or statuses:
             cycle.by_node[node.name] = NodeAllocation(cycle.with_shared(results), special, mappings, statuses)
+        return None
+
+    def _refuse_sharing(
+        self, node_resources: NodeResources, cycle: PodClaims, pod: PodInfo, node: NodeInfo
+    ) -> Status | None:
+        """Return why the pod cannot use an allocated claim here: what its devices take is another pod's already."""
+        for position in range(len(cycle.claims)):
+            if not self._is_elsewhere(cycle, position, node):
+                refused = node_resources.refuse_sharing(cycle, position, pod.pod, node)
+                if refused is not None:
+                    return refused
         return None
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
@@ -525,6 +533,16 @@ def _members(group: CycleState) -> dict[str, PodClaims]:
         members = {}
         group.write(_MEMBERS, members)
     return members
+
+
+def _refuse_operations(cycle: PodClaims, node: NodeInfo) -> Status | None:
+    """Return why an allocation in flight cannot be used here: it has operations that this kubelet cannot skip."""
+    if not skips_operations(node.node):
+        for position, shared in cycle.shared.items():
+            if skips_node_operations(shared):
+                text = f"resource claim {cycle.claims[position].key} allocation requires {OPTIONAL_NODE_OPERATIONS}"
+                return unresolvable(f"{text} feature on the node")
+    return None
 
 
 def _note(cycle: PodClaims, outcomes: RowOutcomes, row: int, name: str, status: Status | None) -> None:
