@@ -17,7 +17,6 @@ from perf import pod_shapes
 CREATED = "2026-01-02T03:04:05Z"
 NAME = "pod-{index}"
 CLASSES = 150
-LARGE_BYTES = 10_000  # of a pod in a cluster with sidecars, long environments and server-side apply
 
 
 class Served(NamedTuple):

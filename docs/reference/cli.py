@@ -28,7 +28,7 @@ def page() -> str:
     parts = [INTRODUCTION]
     for command, parser in all_parsers().items():
         if command == "":
-            parts.append(_overview(parser))
+            parts.append(_overview())
             continue
         parts.append(f"## {_title(command)}\n\n{sentence(escaped(summary(command)))}\n\n{_usage(parser)}")
         for title, actions in groups(parser):
@@ -103,7 +103,7 @@ def summary(command: str) -> str:
     return all_parsers()[command].description or ""
 
 
-def _overview(parser: argparse.ArgumentParser) -> str:
+def _overview() -> str:
     commands = [command for command in all_parsers() if command]
     rows = [
         (f"[{code(_title(command))}](#{_anchor(command)})", sentence(escaped(summary(command)))) for command in commands

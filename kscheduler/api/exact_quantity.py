@@ -153,9 +153,6 @@ class Quantity:
         """Return the product, in this one's format, as a big decimal, which Go makes of both."""
         return Quantity(self.unscaled * other.unscaled, self.exponent + other.exponent, self.format, big=True)
 
-    def negate(self) -> Quantity:
-        return Quantity(-self.unscaled, self.exponent, self.format, big=self.big)
-
     # --- Python's protocols -----------------------------------------------------------------------------------------
 
     def __str__(self) -> str:

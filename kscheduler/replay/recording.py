@@ -86,7 +86,7 @@ class RecordedScheduler(Scheduler):
         **others: Any,
     ) -> None:
         self._recording = recording
-        self._input_clock = input_clock = InputClock(clock)
+        input_clock = InputClock(clock)
         self._start_us = input_clock.microseconds()
         input_clock.wall_us = input_clock.wall_microseconds() - self._start_us
         self.started = (self._start_us + input_clock.wall_us) / 1e6  # Unix time; equal in all files of the record

@@ -16,7 +16,6 @@ from kscheduler.errors import DecodeError
 REPLICATION_CONTROLLER = ("v1", "ReplicationController")
 REPLICA_SET = ("apps/v1", "ReplicaSet")
 STATEFUL_SET = ("apps/v1", "StatefulSet")
-CONTROLLERS = frozenset({REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET})
 
 MAX_KEPT = 16_384  # selectors kept, one for each namespace, labels and controller of pods
 
@@ -49,7 +48,7 @@ class Owners:
             self._services.pop(namespace, None)
 
     def set_controller(self, kind: _Kind, namespace: str, name: str, selector: LabelSelector | None) -> None:
-        """Add or update a controller (`kind` is in CONTROLLERS); a ReplicationController has match_labels only."""
+        """Add or update a controller of one of the kinds above; a ReplicationController has match_labels only."""
         try:
             compiled = compile_label_selector(selector, "spec.selector")
         except DecodeError:

@@ -223,7 +223,6 @@ def test_huge_exponents_are_compared_without_being_written_out() -> None:
     huge, larger = Quantity.parse("1e2000000000"), Quantity.parse("123456789012345678901e2000000000")
     assert huge < larger
     assert huge > Quantity.parse("9Ei")
-    assert huge.negate() < Quantity.of(0)
     assert huge.add(Quantity.of(0)) == huge
     with pytest.raises(QuantityError, match="more than 200000 digits"):
         huge.add(Quantity.of(1))

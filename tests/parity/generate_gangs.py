@@ -81,11 +81,11 @@ def generate_gang(seed: int, evicting: float = EVICTING, release: str = NEWEST) 
     namespace, priority = pick(rng, list(NAMESPACES)), PRIORITY if evicts else pick(rng, PRIORITIES)
     # 1. The members, of a few classes.
     templates = [pods.pending("template") for _ in range(pick(rng, (1, 1, 1, 2, 3)))]
-    members = [_member(rng, pick(rng, templates), f"p{i}", namespace, priority) for i in range(rng.randint(1, 9))]
+    members = [_member(pick(rng, templates), f"p{i}", namespace, priority) for i in range(rng.randint(1, 9))]
     scheduler = members[0]["spec"].get("schedulerName")
     bound = []
     if often(rng, 0.25):
-        bound = [_member(rng, pods.running("r"), f"b{i}", namespace, priority) for i in range(rng.randint(1, 3))]
+        bound = [_member(pods.running("r"), f"b{i}", namespace, priority) for i in range(rng.randint(1, 3))]
     for pod in bound:
         pod["spec"]["nodeName"] = pick(rng, nodes)
     for pod in (*members, *bound):
@@ -213,7 +213,7 @@ def _state_in_v1alpha2(group: Object) -> None:
         condition["type"] = CONDITIONS["1.36"]
 
 
-def _member(rng: random.Random, template: Object, name: str, namespace: str, priority: int) -> Object:
+def _member(template: Object, name: str, namespace: str, priority: int) -> Object:
     pod: Object = copy.deepcopy(template)
     pod["metadata"] |= {"name": name, "uid": name, "namespace": namespace}
     pod["spec"] |= {"schedulingGroup": {"podGroupName": NAME}, "priority": priority}

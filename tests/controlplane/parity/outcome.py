@@ -111,7 +111,7 @@ def collect(stage: Stage, placements: Placements, what_counts: Callable[[str, in
             if (count := what_counts(words, found))
         },
         claims={key: _claim(stage, each, bindings) for key, each in stage.claims().items()},
-        devices={_claim_name(key, each): _devices(stage, each) for key, each in stage.resource_claims().items()},
+        devices={_claim_name(key, each): _devices(each) for key, each in stage.resource_claims().items()},
         backed={key: made for key, pod in pods.items() if (made := _mappings(pod))},
         node_resources={key: taken for key, pod in pods.items() if (taken := _node_resources(pod))},
         given_up=dict.fromkeys(stage.given_up, "so"),
@@ -197,7 +197,7 @@ def _claim_name(key: str, claim: Object) -> str:
     return f"{key.partition('/')[0]}/ of {owners[0]}: {entry or metadata.get('generateName', '')}"
 
 
-def _devices(stage: Stage, claim: Object) -> dict[str, Any]:
+def _devices(claim: Object) -> dict[str, Any]:
     status = copy.deepcopy(claim.get("status", {}))
     allocation = status.get("allocation", {})
     allocation.pop("allocationTimestamp", None)

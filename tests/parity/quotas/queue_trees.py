@@ -60,7 +60,7 @@ def generate_tree(seed: int) -> TreeCase:
     names = _shape(rng)
     parents = set(names.values())
     queues = _queues(rng, names, parents, amount)
-    _add_up(queues, parents)
+    _add_up(queues)
     asked = {resource: sum(q.terms[resource].request for q in queues if not q.parent) for resource in RESOURCES}
     total = {
         resource: rng.choice(
@@ -121,7 +121,7 @@ def _queues(rng: Random, names: dict[str, str], parents: set[str], amount: Calla
     ]
 
 
-def _add_up(queues: list[QueueRecord], parents: set[str]) -> None:
+def _add_up(queues: list[QueueRecord]) -> None:
     """A queue asks for what those below it ask for."""
     by_name = {queue.name: queue for queue in queues}
     for queue in reversed(queues):
