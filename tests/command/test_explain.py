@@ -51,13 +51,6 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     server.stop()
 
 
-@pytest.fixture
-def token(tmp_path: Path) -> str:
-    path = tmp_path / "token"
-    path.write_text("good\n")
-    return f"--token-file={path}"
-
-
 def answer_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     code = main(["explain", *arguments])
     out, err = capsys.readouterr()

@@ -75,13 +75,6 @@ def test_without_record_its_modules_are_not_imported() -> None:
 
 
 @pytest.fixture
-def token(tmp_path: Path) -> str:
-    path = tmp_path / "token"
-    path.write_text("good\n")
-    return f"--token-file={path}"
-
-
-@pytest.fixture
 def out(tmp_path: Path) -> Path:
     (tmp_path / "here").mkdir()
     return tmp_path / "here" / "copy.zst"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from msgspec.structs import replace
@@ -21,6 +22,7 @@ from kscheduler.api.pod_groups import (
 from kscheduler.config.load import default_config, parse_config
 from kscheduler.config.releases import Release
 from kscheduler.config.types import SchedulerConfig
+from kscheduler.explain.explainer import Explainer, Leadership
 from kscheduler.testing.wrappers import PodBuilder, make_pod
 from tests.support.world import World
 
@@ -75,3 +77,16 @@ def add_members(world: World, name: str, *numbers: int) -> None:
 
 def notes(world: World, reason: str, kind: str = "PodGroup") -> list[str]:
     return [event.note for event in world.cluster.events if event.reason == reason and event.regarding.kind == kind]
+
+
+def bound_pods(here: World) -> Counter[str]:
+    """How many pods of each gang have a node."""
+    return Counter(
+        (each.metadata.labels or {})[POD_GROUP_LABEL] for each in here.cluster.pods.values() if each.spec.node_name
+    )
+
+
+def explainer_of(world: World) -> Explainer:
+    explainer = world.scheduler.explainer(lambda: Leadership("me_1", True, "me_1"))
+    assert explainer is not None
+    return explainer

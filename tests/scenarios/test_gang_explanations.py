@@ -5,21 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from kscheduler.api.pod_groups import POD_GROUP_LABEL
-from kscheduler.explain.explainer import Explainer, Leadership
+from kscheduler.explain.explainer import Explainer
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.explain.text import explanation_text, gangs_text
 from kscheduler.scheduler import Options
 from kscheduler.testing.wrappers import make_pod
-from tests.scenarios.gangs import BY_LABEL, gang, members, near
+from tests.scenarios.gangs import BY_LABEL, explainer_of, gang, members, near
 from tests.support.world import World, in_virtual_time
 
 EXPLAINED = Options(explain=DecisionLogOptions())
-
-
-def explainer_of(world: World) -> Explainer:
-    explainer = world.scheduler.explainer(lambda: Leadership("me_1", True, "me_1"))
-    assert explainer is not None
-    return explainer
 
 
 def gang_of(explainer: Explainer, key: str) -> dict[str, Any]:

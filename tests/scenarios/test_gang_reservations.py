@@ -9,14 +9,13 @@ import pytest
 
 from kscheduler.api.pod_groups import COSCHEDULING_GROUP, POD_GROUP_LABEL
 from kscheduler.config.load import parse_config
-from kscheduler.explain.explainer import Explainer, Leadership
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.explain.text import explanation_text, gangs_text
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.reservations import Reservation, Reservations
 from kscheduler.scheduler import Options
 from kscheduler.testing.wrappers import make_node, make_pod
-from tests.scenarios.gangs import gang, members, near, reserving
+from tests.scenarios.gangs import explainer_of, gang, members, near, reserving
 from tests.scenarios.quotas import CONFIG as QUOTAS
 from tests.scenarios.quotas import quota
 from tests.support.moving_families import moved
@@ -80,12 +79,6 @@ def add_gang(world: World, name: str, count: int, cpu: int = 4, priority: int = 
     world.cluster.create_object(gang(name, count))
     for pod in members(name, count, cpu):
         world.add_pod(pod.priority(priority))
-
-
-def explainer_of(world: World) -> Explainer:
-    explainer = world.scheduler.explainer(lambda: Leadership("me_1", True, "me_1"))
-    assert explainer is not None
-    return explainer
 
 
 @pytest.mark.parametrize("after_s", [0, AFTER_S])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from msgspec.structs import replace
 
 from kscheduler.api.elastic_quotas import ElasticQuotaSpec
@@ -12,7 +10,7 @@ from kscheduler.api.pod_groups import POD_GROUP_LABEL
 from kscheduler.client.kinds import ELASTIC_QUOTAS
 from kscheduler.config.load import parse_config
 from kscheduler.testing import make_pod
-from tests.scenarios.gangs import gang
+from tests.scenarios.gangs import bound_pods, gang
 from tests.scenarios.quotas import CONFIG, quota
 from tests.support.world import World, in_virtual_time
 
@@ -31,13 +29,6 @@ def add_members(here: World, name: str, count: int) -> None:
         here.add_pod(make_pod(f"{name}-{number}").label(POD_GROUP_LABEL, name).req(cpu="1"))
 
 
-def bound(here: World) -> Counter[str]:
-    """How many pods of each gang have a node."""
-    return Counter(
-        (each.metadata.labels or {})[POD_GROUP_LABEL] for each in here.cluster.pods.values() if each.spec.node_name
-    )
-
-
 @in_virtual_time
 async def test_a_gang_beyond_its_quota_takes_nothing_of_it() -> None:
     async with world({"cpu": "4"}) as here:
@@ -45,11 +36,11 @@ async def test_a_gang_beyond_its_quota_takes_nothing_of_it() -> None:
         here.cluster.create_object(gang("small", 4))
         add_members(here, "large", 5)
         await here.sleep(5.0)
-        assert not bound(here)
+        assert not bound_pods(here)
         add_members(here, "small", 4)
-        await here.until(lambda: bound(here) == {"small": 4})
+        await here.until(lambda: bound_pods(here) == {"small": 4})
         await here.sleep(30.0)
-        assert bound(here) == {"small": 4}
+        assert bound_pods(here) == {"small": 4}
 
 
 @in_virtual_time
@@ -58,7 +49,7 @@ async def test_a_gang_is_placed_when_its_quota_has_grown() -> None:
         here.cluster.create_object(gang("large", 5))
         add_members(here, "large", 5)
         await here.sleep(5.0)
-        assert not bound(here)
+        assert not bound_pods(here)
         current = here.cluster.store(ELASTIC_QUOTAS).objects["default/quota"]
         here.cluster.update_object(replace(current, spec=ElasticQuotaSpec({"cpu": "5"}, {"cpu": "5"})))
         await here.until(here.all_bound)
@@ -69,4 +60,4 @@ async def test_members_above_the_minimum_fill_what_the_quota_leaves() -> None:
     async with world({"cpu": "4"}) as here:
         here.cluster.create_object(gang("elastic", 2))
         add_members(here, "elastic", 6)
-        await here.until(lambda: bound(here) == {"elastic": 4})
+        await here.until(lambda: bound_pods(here) == {"elastic": 4})

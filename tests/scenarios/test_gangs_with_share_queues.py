@@ -7,7 +7,7 @@ from collections import Counter
 from kscheduler.api.pod_groups import POD_GROUP_LABEL
 from kscheduler.config.load import parse_config
 from kscheduler.testing import make_pod
-from tests.scenarios.gangs import gang
+from tests.scenarios.gangs import bound_pods, gang
 from tests.scenarios.share_queues import LABEL, WITH_GANGS, queue
 from tests.support.world import World, in_virtual_time
 
@@ -21,13 +21,6 @@ def add_members(here: World, name: str, count: int, queue: str) -> None:
         here.add_pod(make_pod(f"{name}-{number}").label(POD_GROUP_LABEL, name, LABEL, queue).req(cpu="1"))
 
 
-def bound(here: World) -> Counter[str]:
-    """How many pods of each gang have a node."""
-    return Counter(
-        (each.metadata.labels or {})[POD_GROUP_LABEL] for each in here.cluster.pods.values() if each.spec.node_name
-    )
-
-
 @in_virtual_time
 async def test_a_gang_beyond_the_limit_takes_nothing_of_it() -> None:
     async with world() as here:
@@ -37,11 +30,11 @@ async def test_a_gang_beyond_the_limit_takes_nothing_of_it() -> None:
         here.cluster.create_object(gang("small", 4))
         add_members(here, "large", 5, "a")
         await here.sleep(5.0)
-        assert not bound(here)
+        assert not bound_pods(here)
         add_members(here, "small", 4, "a")
-        await here.until(lambda: bound(here) == {"small": 4})
+        await here.until(lambda: bound_pods(here) == {"small": 4})
         await here.sleep(30.0)
-        assert bound(here) == {"small": 4}
+        assert bound_pods(here) == {"small": 4}
 
 
 @in_virtual_time
@@ -55,5 +48,5 @@ async def test_queues_take_turns_with_whole_gangs() -> None:
                 here.cluster.create_object(gang(f"{name}{number}", 3))
                 add_members(here, f"{name}{number}", 3, name)
         here.add_node("n1", cpu="12")
-        await here.until(lambda: bound(here).total() == 12)
-        assert Counter(gang[0] for gang in bound(here).elements()) == {"a": 6, "b": 6}
+        await here.until(lambda: bound_pods(here).total() == 12)
+        assert Counter(gang[0] for gang in bound_pods(here).elements()) == {"a": 6, "b": 6}

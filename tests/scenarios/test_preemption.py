@@ -25,6 +25,7 @@ from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod
+from tests.scenarios.evicted import fill
 from tests.support.changes import relabel
 from tests.support.election import Follower, Leader
 from tests.support.world import World, in_virtual_time
@@ -36,12 +37,6 @@ def low(name: str, cpu: str = "4", priority: int = 1) -> PodBuilder:
 
 def critical(name: str = "critical", cpu: str = "4") -> PodBuilder:
     return make_pod(name).req(cpu=cpu).priority(1000).grace_period(0)
-
-
-async def fill(world: World, *pods: PodBuilder) -> None:
-    for pod in pods:
-        world.add_pod(pod)
-    await world.until(world.all_bound)
 
 
 def exists(world: World, name: str) -> bool:

@@ -6,28 +6,27 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
-from kscheduler.api.objects import Node, Pod
 from kscheduler.cache.cache import Cache
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.interface import Handle, Plugin, PostFilterResult, ProfileHandle
+from kscheduler.framework.interface import Handle, Plugin, ProfileHandle
 from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.plugins.capacityscheduling.plugin import CapacityScheduling
 from kscheduler.framework.plugins.noderesources.fit import Fit
 from kscheduler.framework.plugins.queues.plugin import Queues
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.search_outcomes import Decision, Rejection
-from kscheduler.framework.status import Status, unschedulable
+from kscheduler.framework.status import Status
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.testing import PodBuilder, make_node
-from tests.framework.plugins.defaultpreemption.fakes import NotedEvictions
+from kscheduler.testing import PodBuilder
+from tests.framework.plugins.defaultpreemption.fakes import NotedEvictions, PreemptingBench
 
 PROFILE = "default-scheduler"
 P = TypeVar("P", CapacityScheduling, Queues)
 
 
-class QuotaBench(Generic[P]):
+class QuotaBench(PreemptingBench, Generic[P]):
     """Nodes of 4 cpu and 8Gi by default. `handle` are further fields of the handle."""
 
     def __init__(self, plugin: Callable[[Handle], P], **handle: Any) -> None:
@@ -54,20 +53,6 @@ class QuotaBench(Generic[P]):
         self.framework = Framework(PROFILE, points, self.handle, observer=Measurements(), stopwatch=lambda: 0.0)
         profiles[PROFILE] = self.framework
 
-    def nodes(self, *names: str, **capacity: str) -> None:
-        for name in names:
-            self.add_node(make_node(name).capacity(**{"cpu": "4", "memory": "8Gi", **capacity}).obj())
-
-    def add_node(self, node: Node) -> None:
-        self.cache.set_node(node)
-
-    def place(self, pod: PodBuilder, node_name: str) -> Pod:
-        """A pod that is there already, and in the watch."""
-        placed = pod.node(node_name).obj()
-        self.cache.set_pod(PodInfo(placed))
-        self.evictions.pods[placed.key] = placed
-        return placed
-
     def nominate(self, pod: PodBuilder, node_name: str) -> None:
         self.nominations.nominate(PodInfo(pod.obj()), node_name)
 
@@ -84,17 +69,6 @@ class QuotaBench(Generic[P]):
         found = self.schedule(pod)
         assert isinstance(found, Rejection), found
         return found.diagnosis.pre_filter_message
-
-    def preempt(
-        self, pod: PodBuilder, statuses: Mapping[str, Status] | None = None
-    ) -> tuple[PostFilterResult | None, Status | None]:
-        """PostFilter after PreFilter; by default every node rejects for want of room."""
-        info, state = PodInfo(pod.obj()), CycleState()
-        self.evictions.pods[info.key] = info.pod
-        self.framework.schedule_pod(state, info)
-        if statuses is None:
-            statuses = {node.name: unschedulable("Insufficient cpu") for node in self.cache.table}
-        return self.plugin.post_filter(state, info, statuses)
 
     async def victims(self, pod: PodBuilder) -> list[str]:
         """Preempt for the pod; the names of the pods that are deleted."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,23 +12,12 @@ from perf.results import CPU, FIGURES, LATENCY, THROUGHPUT, read
 from perf.workloads.__main__ import main
 from perf.workloads.targets import EMBEDDED, OURS, TARGETS, THEIRS
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
+pytestmark = [pytest.mark.controlplane, pytest.mark.slow, pytest.mark.usefixtures("nothing_left")]
 
 
 @pytest.fixture(autouse=True)
 def binaries() -> None:
     ensure()
-
-
-@pytest.fixture(autouse=True)
-def nothing_left() -> Iterator[None]:
-    before = children()
-    yield
-    assert children() <= before
-
-
-def children() -> set[int]:
-    return {pid for file in Path("/proc/self/task").glob("*/children") for pid in map(int, file.read_text().split())}
 
 
 def test_all_targets_run_the_same_workload(tmp_path: Path) -> None:

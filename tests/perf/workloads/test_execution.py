@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from perf.workloads.execution import Outcome, measure
 from perf.workloads.operations import CreatePods
 from perf.workloads.suite import Plan, Suite
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("nothing_left")]
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
@@ -86,22 +85,6 @@ def own(tmp_path: Path) -> Callable[[str], Plan]:
 
 def run(plan: Plan, timeout_s: float = 30.0) -> Outcome:
     return measure(EmbeddedSite(plan), plan, timeout_s)
-
-
-def children() -> set[int]:
-    """The processes that this one has started and that are not over."""
-    found: set[int] = set()
-    for file in Path("/proc/self/task").glob("*/children"):
-        with contextlib.suppress(FileNotFoundError):  # a thread that has just ended
-            found.update(map(int, file.read_text().split()))
-    return found
-
-
-@pytest.fixture(autouse=True)
-def nothing_left() -> Iterator[None]:
-    before = children()
-    yield
-    assert children() <= before
 
 
 # One for each thing that a plan may do; all others are made of the same.

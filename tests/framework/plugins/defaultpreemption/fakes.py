@@ -9,6 +9,7 @@ from typing import Any
 
 from kscheduler.api.objects import (
     LabelSelector,
+    Node,
     ObjectMeta,
     Pod,
     PodCondition,
@@ -23,7 +24,7 @@ from kscheduler.config.types import DefaultPreemptionArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.dry_runs import Candidate
 from kscheduler.framework.evictions import Evictions
-from kscheduler.framework.interface import Handle, Plugin, PostFilterResult, ProfileHandle
+from kscheduler.framework.interface import Handle, Plugin, PostFilterPlugin, PostFilterResult, ProfileHandle
 from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.plugins.defaultpreemption.dry_run import WhatIfDryRun
 from kscheduler.framework.plugins.defaultpreemption.plugin import DefaultPreemption
@@ -152,8 +153,44 @@ class Offset(random.Random):
         return self.start
 
 
-class Bench:
+class PreemptingBench:
+    """Pods that are on nodes, and a plugin that preempts some of them for another one; nodes have 4 cpu and 8Gi."""
+
+    cache: Cache
+    evictions: NotedEvictions
+    framework: Framework
+    plugin: PostFilterPlugin
+
+    def nodes(self, *names: str, **capacity: Any) -> None:
+        for name in names:
+            self.add_node(make_node(name).capacity(**{"cpu": "4", "memory": "8Gi", **capacity}).obj())
+
+    def add_node(self, node: Node) -> None:
+        self.cache.set_node(node)
+
+    def place(self, pod: PodBuilder, node_name: str) -> Pod:
+        """A pod that is there already, and in the watch."""
+        placed = pod.node(node_name).obj()
+        self.cache.set_pod(PodInfo(placed))
+        self.evictions.pods[placed.key] = placed
+        return placed
+
+    def preempt(
+        self, pod: PodBuilder, statuses: Mapping[str, Status] | None = None
+    ) -> tuple[PostFilterResult | None, Status | None]:
+        """PostFilter after PreFilter; by default every node rejects for want of room."""
+        info, state = PodInfo(pod.obj()), CycleState()
+        self.evictions.pods[info.key] = info.pod
+        self.framework.schedule_pod(state, info)
+        if statuses is None:
+            statuses = {node.name: unschedulable("Insufficient cpu") for node in self.cache.table}
+        return self.plugin.post_filter(state, info, statuses)
+
+
+class Bench(PreemptingBench):
     """Nodes of 4 cpu and 8Gi by default."""
+
+    plugin: DefaultPreemption
 
     def __init__(
         self,
@@ -201,28 +238,6 @@ class Bench:
 
     async def _bind(self, pod: PodInfo, node_name: str) -> None:
         raise AssertionError("nothing is bound here")
-
-    def nodes(self, *names: str, **capacity: Any) -> None:
-        for name in names:
-            self.cache.set_node(make_node(name).capacity(**{"cpu": "4", "memory": "8Gi", **capacity}).obj())
-
-    def place(self, pod: PodBuilder, node_name: str) -> Pod:
-        """A pod that is there already, and in the watch."""
-        placed = pod.node(node_name).obj()
-        self.cache.set_pod(PodInfo(placed))
-        self.evictions.pods[placed.key] = placed
-        return placed
-
-    def preempt(
-        self, pod: PodBuilder, statuses: Mapping[str, Status] | None = None
-    ) -> tuple[PostFilterResult | None, Status | None]:
-        """PostFilter after PreFilter; by default every node rejects for want of room."""
-        info, state = PodInfo(pod.obj()), CycleState()
-        self.evictions.pods[info.key] = info.pod
-        self.framework.schedule_pod(state, info)
-        if statuses is None:
-            statuses = {node.name: unschedulable("Insufficient cpu") for node in self.cache.table}
-        return self.plugin.post_filter(state, info, statuses)
 
     def chosen(self, pod: PodBuilder, statuses: Mapping[str, Status] | None = None) -> str:
         """The node that room is made on."""
