@@ -111,9 +111,7 @@ class Algorithm:
         self._nominated = NominatedPods(handle.table, handle.nominations)
         # Sets of skipped filters with which another filter depended on more than room; see `_room_asked_for`.
         self._counting: set[frozenset[str]] = set()
-        self._post_filter = PostFilterChain(
-            post_filter, handle.table, stopwatch, self._lap, self._end_if_sampled
-        )
+        self._post_filter = PostFilterChain(post_filter, handle.table, stopwatch, self._lap, self._end_if_sampled)
         self._pre_score = plugins.pre_score
         self._score: list[ScoreEntry] = [
             (
