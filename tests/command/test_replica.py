@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import signal
 from collections.abc import Callable, Coroutine
-from functools import partial
 from typing import Any
 
 import pytest
@@ -16,27 +14,23 @@ from msgspec import structs
 from kscheduler.api.objects import ObjectMeta
 from kscheduler.client import informer
 from kscheduler.client.handover import handover_of
-from kscheduler.client.leaderelection import ElectionConfig, LeaderElector, LeadershipLost
-from kscheduler.client.retry_pauses import RetryPauses
-from kscheduler.command.replica import Replica, measure_lag
-from kscheduler.config.load import default_config
+from kscheduler.client.leaderelection import LeadershipLost
+from kscheduler.command.replica import measure_lag
 from kscheduler.config.releases import DEFAULT_RELEASE, RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.cycle.binding_tasks import WAITING_DRAIN_S
 from kscheduler.errors import InternalError, StoppedAtOnce
 from kscheduler.observability.measurements import Measurements
 from kscheduler.observability.metrics import Metrics
-from kscheduler.scheduler import Options, Scheduler
-from kscheduler.serving.health import Health
+from kscheduler.scheduler import Scheduler
 from kscheduler.simulator.cluster import Cluster
-from kscheduler.simulator.cluster_client import ClusterClient, Latency
+from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import LoopClock, VirtualTimeLoop, run_virtual
 from kscheduler.testing import make_node, make_pod
+from tests.command.replicas import LEASE, Process, SlowToStop
 from tests.framework.plugins.volumebinding.objects import make_claim, make_class, pod_with
 from tests.scenarios.judge import Judge
 from tests.support.waits import until
-
-LEASE = "kube-system/kube-scheduler"
 
 
 @pytest.fixture
@@ -54,71 +48,6 @@ def signals(monkeypatch: pytest.MonkeyPatch) -> list[dict[int, Callable[[], None
     monkeypatch.setattr(VirtualTimeLoop, "add_signal_handler", add, raising=False)
     monkeypatch.setattr(VirtualTimeLoop, "remove_signal_handler", remove, raising=False)
     return handlers
-
-
-class SlowToStop:
-    """An endpoint whose end takes until `gate` is open."""
-
-    def __init__(self) -> None:
-        self.gate = asyncio.Event()
-
-    async def start(self) -> None: ...
-
-    async def stop(self) -> None:
-        await self.gate.wait()
-
-
-class Process:
-    """A replica as its process would hold it."""
-
-    def __init__(
-        self,
-        world: World,
-        identity: str,
-        *,
-        elects: bool,
-        delay_cache: bool,
-        release: Release = DEFAULT_RELEASE,
-        endpoint: SlowToStop | None = None,
-    ) -> None:
-        self.client: ClusterClient = world.cluster.client(latency=world.latency, seed=len(world.processes))
-        pauses = RetryPauses(random.Random(identity))
-        self.client.on_success = pauses.succeeded
-        self.scheduler = Scheduler(
-            self.client,
-            default_config(release),
-            clock=world.clock,
-            rng=random.Random(identity),
-            metrics=Metrics(),
-            stopwatch=world.clock.now,
-            options=Options(pauses=pauses, prove_silent_watches=True),
-        )
-        self.ends_at_next_signal = asyncio.Event()
-        self.replica = Replica(
-            self.scheduler,
-            clock=world.clock,
-            make_server=None if endpoint is None else lambda: endpoint,
-            delay_cache_until_active=delay_cache,
-            end_at_next_signal=self.ends_at_next_signal.set,
-        )
-        self.elector: LeaderElector | None = None
-        if elects:
-            config = ElectionConfig(identity)
-            draw = random.Random(identity)
-            self.elector = self.replica.elect_with(partial(LeaderElector, self.client, world.clock, draw, config))
-        self.health = Health()
-        self.replica.add_checks(self.health, "kube-scheduler", 15.0)
-        self.task = asyncio.ensure_future(self.replica.run())
-
-    async def kill(self) -> None:
-        """As SIGKILL does it: nothing more is written, nothing is released."""
-        await self.client.close()
-        self.task.cancel()
-        await asyncio.gather(self.task, return_exceptions=True)
-
-    def failing(self, endpoint: str) -> list[str]:
-        """Why the endpoint would answer 500."""
-        return [name for name, check in self.health._checks[endpoint].items() if check() is not None]
 
 
 class World:
@@ -139,7 +68,10 @@ class World:
         release: Release = DEFAULT_RELEASE,
         endpoint: SlowToStop | None = None,
     ) -> Process:
-        process = Process(self, identity, elects=elects, delay_cache=delay_cache, release=release, endpoint=endpoint)
+        client = self.cluster.client(latency=self.latency, seed=len(self.processes))
+        process = Process(
+            client, self.clock, identity, elects=elects, delay_cache=delay_cache, release=release, endpoint=endpoint
+        )
         self.processes.append(process)
         return process
 
