@@ -1,12 +1,14 @@
 """Encodes requests to extenders and decodes their answers: JSON with the field names of kube-scheduler's Go types.
 
 Requests are written exactly as kube-scheduler writes them. Answers are read as Go reads them: keys match in any case,
-unknown ones are ignored, null means absent; a value of an unexpected type raises DecodeError with its key.
+unknown ones are ignored, null means absent, also in place of a whole answer, and what follows the first JSON value is
+not read. A value of an unexpected type raises DecodeError with its key.
 """
 
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,8 +21,10 @@ from kscheduler.input.decoding import json_decoder
 T = TypeVar("T")
 
 _encode = msgspec.json.Encoder().encode
-_decode_object = json_decoder(dict[str, msgspec.Raw])
+_decode_object = json_decoder(dict[str, msgspec.Raw] | None, as_go=True)
+_find_first = json.JSONDecoder().raw_decode
 _NULL = b"null"
+KEPT = "surrogateescape"  # what is no UTF-8 stays as it is
 
 
 class FilterAnswer(NamedTuple):
@@ -105,7 +109,7 @@ def read_filter(body: bytes, *, by_name: bool) -> FilterAnswer:
 def read_priorities(body: bytes) -> dict[str, int]:
     """Decode a HostPriorityList: node name -> score, summed if a node is listed twice. Raises DecodeError."""
     scores: dict[str, int] = {}
-    entries = _convert(body, list[dict[str, msgspec.Raw]] | None, "HostPriorityList")
+    entries = _first_of(body, lambda text: _convert(text, list[dict[str, msgspec.Raw]] | None, "HostPriorityList"))
     for entry in entries or ():
         fields = _lowered(entry)
         host = _field(fields, "Host", str) or ""
@@ -143,9 +147,30 @@ def _refuse_error(fields: Mapping[str, msgspec.Raw]) -> None:
 def _fields(body: bytes, kind: str) -> dict[str, msgspec.Raw]:
     """Decode a JSON object and convert its keys to lower case. Raises DecodeError that names `kind`."""
     try:
-        return _lowered(_decode_object(body))
+        return _lowered(_first_of(body, _decode_object) or {})
     except DecodeError as error:
         raise DecodeError(f"expected an {kind} as JSON, got {_shown(body)}: {error}") from error
+
+
+def _first_of(body: bytes, decode: Callable[[bytes], T]) -> T:
+    """Decode an answer, or its first JSON value if more follows. Raises DecodeError."""
+    try:
+        return decode(body)
+    except DecodeError:
+        first = _first_value(body)
+        if len(first) == len(body):
+            raise
+        return decode(first)
+
+
+def _first_value(body: bytes) -> bytes:
+    """Return the first JSON value of a text; the text if it does not begin with one."""
+    try:
+        text = body.decode(errors=KEPT).lstrip()
+        _, end = _find_first(text)
+    except (ValueError, RecursionError):
+        return body
+    return text[:end].encode(errors=KEPT)
 
 
 def _lowered(fields: Mapping[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
@@ -159,7 +184,7 @@ def _field(fields: Mapping[str, msgspec.Raw], name: str, kind: type[T]) -> T | N
 
 @functools.cache
 def _decoder(kind: Any) -> Callable[[bytes], Any]:
-    return json_decoder(kind)
+    return json_decoder(kind, as_go=True)
 
 
 def _convert(body: bytes, kind: Any, name: str) -> Any:

@@ -105,6 +105,30 @@ def test_what_is_no_answer_is_refused_with_its_beginning(body: bytes) -> None:
         read_filter(body, by_name=True)
 
 
+def test_null_is_an_answer_without_anything_as_in_go() -> None:
+    """What a handler in Go writes that returns a nil pointer or a nil slice."""
+    assert read_filter(b"null\n", by_name=True) == FilterAnswer([], {}, {})
+    assert read_priorities(b"null\n") == {}
+    assert read_preemption(b"null\n") == {}
+    read_binding(b"null\n")
+
+
+@pytest.mark.parametrize("more", [b"\n", b"{", b" ok", b"\n{}", b"\xff"])
+def test_what_follows_the_first_value_of_an_answer_is_not_read(more: bytes) -> None:
+    names = "é", "n1"
+    assert read_filter(b" " + encoded({"NodeNames": names}) + more, by_name=True).nodes == list(names)
+    assert read_priorities(encoded([{"Host": "n1", "Score": 3}]) + more) == {"n1": 3}
+    assert read_preemption(b"null" + more) == {}
+    read_binding(b"{}" + more)
+    with pytest.raises(PluginError, match=r"^no GPUs$"):
+        read_binding(encoded({"Error": "no GPUs"}) + more)
+
+
+def test_what_is_no_unicode_in_a_reason_is_replaced_as_in_go() -> None:
+    answer = read_filter(b'{"FailedNodes": {"n1": "caf\xe9"}}', by_name=True)
+    assert answer.failed == {"n1": "caf\ufffd"}
+
+
 def test_a_value_of_another_type_is_refused_with_its_key() -> None:
     for answer in ({"NodeNames": "a"}, {"NodeNames": [1]}):
         with pytest.raises(DecodeError, match=r"^NodeNames"):
