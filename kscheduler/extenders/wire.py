@@ -102,8 +102,13 @@ def read_filter(body: bytes, *, by_name: bool) -> FilterAnswer:
     if names is None:
         listed = _field(fields, "Nodes", _NodeList)
         names = [node.metadata.name for node in (listed.items or ())] if listed is not None else []
-    failed = _field(fields, "FailedNodes", dict[str, str]) or {}
-    return FilterAnswer(names, failed, _field(fields, "FailedAndUnresolvableNodes", dict[str, str]) or {})
+    return FilterAnswer(names, _reasons(fields, "FailedNodes"), _reasons(fields, "FailedAndUnresolvableNodes"))
+
+
+def _reasons(fields: Mapping[str, msgspec.Raw], name: str) -> dict[str, str]:
+    """Return node name -> reason; "" for null."""
+    found = _field(fields, name, dict[str, str | None]) or {}
+    return {node: why or "" for node, why in found.items()}
 
 
 def read_priorities(body: bytes) -> dict[str, int]:

@@ -111,6 +111,7 @@ def test_null_is_an_answer_without_anything_as_in_go() -> None:
     assert read_priorities(b"null\n") == {}
     assert read_preemption(b"null\n") == {}
     read_binding(b"null\n")
+    assert read_filter(b'{"FailedNodes": {"n1": null}}', by_name=True).failed == {"n1": ""}
 
 
 @pytest.mark.parametrize("more", [b"\n", b"{", b" ok", b"\n{}", b"\xff"])

@@ -62,7 +62,7 @@ def rule(extenders: Iterable[Says], fitting: Sequence[str], rejected: Mapping[st
                 continue
             ruling.failed = each.name
             return ruling
-        statuses.update(failed)
+        statuses.update((name, why or "") for name, why in failed.items())
     if not names:
         ruling.reasons = Counter(statuses.values())
         return ruling
@@ -82,7 +82,7 @@ def rule(extenders: Iterable[Says], fitting: Sequence[str], rejected: Mapping[st
     return ruling
 
 
-def _filtered(each: Says, asked: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+def _filtered(each: Says, asked: Sequence[str]) -> tuple[list[str], dict[str, str | None]]:
     """The nodes that pass, and why others do not. Of a node that fails in two ways the one for good counts."""
     answer = {key.lower(): value for key, value in _read(each.filter, dict).items()}  # keys match in any case
     if answer.get("error"):

@@ -73,8 +73,8 @@ class Plan:
 
 
 FILTERED = [
-    "pass", "some", "some", "some", "silent", "for good", "both ways", "all fail and pass", "ghost", "not asked",
-    "haunted", "twice", "error", "garbage", "wrong type", "array", "null", "no names", "empty", "trailing",
+    "pass", "without a reason", "some", "some", "some", "silent", "for good", "both ways", "all fail and pass", "ghost",
+    "not asked", "haunted", "twice", "error", "garbage", "wrong type", "array", "null", "no names", "empty", "trailing",
     "in lower case", "refuse", "hang",
 ]  # fmt: skip
 SCORED = [
@@ -146,6 +146,8 @@ def filter_text(answer: Answer, asked: list[str], *, by_name: bool) -> str | Non
         fields["FailedNodes"] = dict.fromkeys(others, "not this one")
     if kind in ("for good", "both ways"):
         fields["FailedAndUnresolvableNodes"] = dict.fromkeys(others, "never this one")
+    if kind == "without a reason":
+        fields["FailedNodes"] = dict.fromkeys(others)
     if kind == "all fail and pass":
         fields["FailedNodes"] = dict.fromkeys(asked, "well")
     if kind == "haunted":
