@@ -106,8 +106,6 @@ class VolumesWorld(StorageWorld):
             and volume.spec.claim_ref is not None
         ]
         assert len(assumed) == len(set(assumed)), f"assumed twice: {assumed}. {self.describe()}"
-        if not len(self.scheduler.bindings):
-            self._check_assumptions()
 
     # --- at the end -----------------------------------------------------------------------------------------------
 

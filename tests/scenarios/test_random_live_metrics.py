@@ -29,12 +29,12 @@ from tests.support.seeds import sampled
 from tests.support.world import World
 from tests.telemetry.fakes import FakeSource
 
-EXAMPLES = sampled(1200)
+EXAMPLES = sampled(800)
 INTERVAL_S = 10
 URL = "http://127.0.0.1:9"  # a fake stands in for it
 DEADLINE_S, DROP_AFTER_S = 40, 60  # of the policy
 PLACED_S = DROP_AFTER_S + 30.0  # a backoff of 10 s and a look of the queue may come on top
-TRUE_AGAIN_S = 120.0  # a breaker's pause and a time ahead that was believed are over, and smoothing has caught up
+TRUE_AGAIN_S = 120.0  # a breaker's pause and a time ahead that was believed are over
 NODES, ALWAYS = 4, 2  # the first ones never go
 TRUTH = (0.9, 0.1, 0.5, 0.7)  # the load of each node
 SCORE = 100  # the most that a plugin gives
@@ -168,10 +168,10 @@ class Execution:
         self._pods = 0
         self._waits_since: dict[str, float] = {}  # name of a pod without a node -> when it was created
         for number in range(NODES):
-            self._add_node(number)
+            self.add_node(number)
         self.tell_the_truth()
 
-    def _add_node(self, number: int) -> None:
+    def add_node(self, number: int) -> None:
         if f"n{number}" not in self._world.cluster.nodes:
             self._world.add_node(f"n{number}", cpu="100", memory="1Ti", pods=1000)
 
@@ -201,7 +201,7 @@ class Execution:
         elif step.act == "delete pods":
             self.delete_pods()
         elif step.act == "add node":
-            self._add_node(step.node)
+            self.add_node(step.node)
         elif step.act == "delete node" and step.node >= ALWAYS and f"n{step.node}" in cluster.nodes:
             cluster.delete_node(f"n{step.node}")
 
@@ -271,9 +271,12 @@ class Execution:
             assert known.age_s < INTERVAL_S * 1.5, f"{node.name}: {known}"
 
 
-def wanted_node(policy: dict[str, Any]) -> str | None:
-    """Where the policy wants a pod while the source tells the truth; None where that hangs on more."""
-    if policy["filter"] or len(policy["score"]) != 1:
+def wanted_node(policy: dict[str, Any], metric: dict[str, Any]) -> str | None:
+    """Where the policy wants a pod while the source tells the truth; None where that hangs on more.
+
+    A smoothed value remembers lies, the longer the larger they were.
+    """
+    if policy["filter"] or len(policy["score"]) != 1 or metric["smoothing"]:
         return None
     (only,) = policy["score"]
     if (only["range"] or {}).get("min", 0) != 0 or only["goal"] not in ("Minimize", "Maximize", "LowRisk"):
@@ -323,13 +326,13 @@ async def execute(plan: Plan) -> None:
         execution.tell_the_truth()
         execution.delete_pods()
         for number in range(NODES):
-            execution._add_node(number)
+            execution.add_node(number)
         await world.sleep(TRUE_AGAIN_S)
         execution.check_truth()
         name = execution.create_pod()
         await world.until(world.all_bound, within_s=PLACED_S)
         execution.check()
-        wanted = wanted_node(plan.policy)
+        wanted = wanted_node(plan.policy, plan.metric)
         assert wanted in (None, world.node_of(name)), f"{name} is on {world.node_of(name)}, not on {wanted}"
 
 

@@ -30,7 +30,7 @@ from tests.scenarios.storage_world import pod, timing_out_after
 from tests.support.changes import cordon
 from tests.support.seeds import sampled
 
-EXAMPLES = sampled(1200)
+EXAMPLES = sampled(800)
 SETTLING_S = 150.0  # as in test_random; a pod may have waited for its volume, and the next try waits for the controller
 SILENCE_S = 15.0  # of a dead watch, before somebody notices
 
