@@ -18,8 +18,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from kscheduler.client.kinds import Resource
 from kscheduler.client.leaderelection import CONFIRM_MOST_S, JITTER_FACTOR, ElectionConfig, LeadershipLost
-from kscheduler.client.protocol import ONE_TRY, Binding, BindTry
+from kscheduler.client.protocol import ONE_TRY, Binding, BindTry, WatchEvent
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import ClusterClient, Latency
 from kscheduler.simulator.faults import FaultKind, Faults, Verb
@@ -30,6 +31,7 @@ from tests.support.seeds import sampled
 from tests.support.waits import until
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 EXAMPLES = sampled(400)
 ELECTION = ElectionConfig("defaults")
@@ -83,6 +85,10 @@ class MachineClient(ClusterClient):
     async def bind(self, binding: Binding, attempt: BindTry = ONE_TRY) -> None:
         await self.runs.wait()  # before it is asked whether this replica still leads
         await super().bind(binding, attempt)
+
+    async def _deliver(self, resource: Resource[T], batch: list[WatchEvent[T]], timeout_s: float) -> Any:
+        await self.runs.wait()  # what comes for a process that stands still is read when it goes on
+        return await super()._deliver(resource, batch, timeout_s)
 
     async def _request(self, verb: Verb, plural: str, subject: object, latency_s: float, act: Callable[[], R]) -> R:
         await self.runs.wait()
