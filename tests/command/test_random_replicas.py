@@ -204,8 +204,8 @@ faults = st.builds(
     st.sampled_from([0.0, 0.5, 3.0, 9.0, 14.0]),
 )
 ACTS = [
-    "create pods", "create pods", "create pods", "kill", "kill", "stop", "suspend", "suspend", "resume", "cut off",
-    "reconnect", "outage",
+    "create pods", "create pods", "kill", "kill", "stop", "suspend", "suspend", "suspend", "resume", "resume", "resume",
+    "cut off", "reconnect", "outage",
 ]  # fmt: skip
 plans = st.builds(
     Plan,
@@ -306,6 +306,7 @@ class World:
         elif step.act == "suspend":
             machine.suspend()
         elif step.act == "resume":
+            self.create_pods()  # for a leader that does not know yet that it is none
             machine.resume()
         elif step.act in ("cut off", "reconnect"):
             machine.client.is_cut_off = step.act == "cut off"
