@@ -183,20 +183,21 @@ class PodEvents:
         try:
             info = PodInfo(pod, self._sums_resizes_apart, self._counts_claims)
         except DecodeError as error:
-            self._leave_out(pod, error)
+            self._unreadable_while_bound(pod, error)
             return
         now = self._clock.now()
         promised = self._cache.get(info.uid)
         self._cache.set_pod(info)
-        if was_bound is None:
+        if was_bound is None or promised is None:  # one that had a node, but could not be read, comes now
             self._leave_queue(info.uid)
             self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, pod, now)
             if promised is not None and promised.node_name != pod.spec.node_name:
                 # Another scheduler was faster: the room assumed for the pod is free, as if it had been deleted there.
                 self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, promised.pod.pod, None, now)
         else:
-            for event in pod_events(was_bound, pod, self._release):
-                self._queue.move_all_to_active_or_backoff(event, was_bound, pod, now)
+            known = promised.pod.pod  # not `was_bound`, which may be a version that could not be read
+            for event in pod_events(known, pod, self._release):
+                self._queue.move_all_to_active_or_backoff(event, known, pod, now)
         if self._queue.uids:  # else nobody's turn can have come
             self._wake()
 
@@ -265,6 +266,17 @@ class PodEvents:
         if dropped is not None:  # its room is given to others, as if it had been deleted
             self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, dropped.pod, None, self._clock.now())
             self._wake()
+
+    def _unreadable_while_bound(self, pod: Pod, error: DecodeError) -> None:
+        """Keep the earlier version of a pod on this node, since the pod still takes room there; else leave it out."""
+        known = self._cache.get(pod.metadata.uid)
+        if known is None or known.node_name != pod.spec.node_name:
+            self._leave_out(pod, error)
+            return
+        log.error(
+            "change of a bound pod cannot be read: it counts as before", extra={"pod": pod.key, "err": str(error)}
+        )
+        self._measure.bad_object("pods")
 
 
 class NodeDocuments:

@@ -384,16 +384,56 @@ def test_pods_that_wait_for_room_are_woken_when_a_bound_pod_that_cannot_be_read_
     bench.check()
 
 
-def test_pods_that_wait_for_room_are_woken_when_a_bound_pod_becomes_unreadable_and_holds_none_any_more(
-    bench: Bench,
+def test_a_bound_pod_that_becomes_unreadable_keeps_its_room_until_it_goes(
+    bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     good, bad = make_pod("p").req(cpu="1").node(N).obj(), bad_pod().node(N).resource_version("2").obj()
     bench.pods.on_add(good)
     bench.wait_for("Rooms")
     wakes = bench.wakes
-    bench.pods.on_update(good, bad)
-    assert bench.woke
+    with caplog.at_level(logging.ERROR):
+        bench.pods.on_update(good, bad)
+    (record,) = caplog.records
+    assert record.message == "change of a bound pod cannot be read: it counts as before"
+    assert bench.metrics.informer_bad_objects_total.labels("pods").value == 1
+    assert bench.wakes == wakes
+    known = bench.cache.get(good.metadata.uid)
+    assert known is not None
+    assert known.pod.resources.total.cpu_milli == 1000
+    bench.pods.on_delete(bad)
+    assert bench.cache.get(good.metadata.uid) is None
     assert bench.wakes > wakes
+    bench.check()
+
+
+def test_a_bound_pod_that_becomes_readable_again_takes_what_it_asks_for_now(bench: Bench) -> None:
+    good, bad = make_pod("p").req(cpu="2").node(N).obj(), bad_pod().node(N).resource_version("2").obj()
+    mended = make_pod("p").req(cpu="1").node(N).resource_version("3").obj()
+    bench.pods.on_add(good)
+    bench.pods.on_update(good, bad)
+    bench.pods.on_update(bad, mended)
+    known = bench.cache.get(good.metadata.uid)
+    assert known is not None
+    assert known.pod.resources.total.cpu_milli == 1000
+    bench.check()
+
+
+def test_a_pod_that_came_with_a_node_and_unreadable_takes_room_when_it_is_mended(bench: Bench) -> None:
+    bad, mended = bad_pod().node(N).obj(), make_pod("p").req(cpu="1").node(N).resource_version("2").obj()
+    bench.pods.on_add(bad)
+    bench.pods.on_update(bad, mended)
+    assert bench.cache.get(mended.metadata.uid) is not None
+    bench.check()
+
+
+def test_a_pod_that_another_scheduler_binds_elsewhere_unreadably_gives_its_assumed_room_back(bench: Bench) -> None:
+    bench.pods.on_add(make_pod("p").req(cpu="1").resource_version("1").obj())
+    bench.cache.assume(bench.pop().pod_info, N)
+    bench.wait_for("Rooms")
+    old = make_pod("p").req(cpu="1").resource_version("1").obj()
+    bench.pods.on_update(old, bad_pod().node("n2").resource_version("2").obj())
+    assert bench.cache.get(old.metadata.uid) is None
+    assert bench.woke
     bench.check()
 
 
