@@ -7,7 +7,7 @@ from kscheduler._fast.answers cimport AnswersC
 from kscheduler._fast.chunks cimport DemandC
 from kscheduler._fast.columns cimport NodeColumns, PodRequest
 from kscheduler._fast.metric_rules cimport RulesC
-from kscheduler._fast.totals cimport BestC, TotalsC
+from kscheduler._fast.totals cimport BestC, RankC, TotalsC
 from kscheduler._fast.typedefs cimport amount_t, resource_t, row_t, score_t
 
 cdef enum:
@@ -76,9 +76,9 @@ cdef struct ClassC:
     TotalsC totals  # by row
     ShapeC shape  # of the allocated memory
     BestC* blocks  # [block] its best; without ties the total may be too high, while changes are read
-    BestC* groups  # [group] the best of its blocks; likewise
-    BestC best  # of all groups; likewise
-    int32_t* stale  # groups that had no ties once, `stale_count` of them; there is room for one more
+    RankC* groups  # [group] the best of its blocks
+    RankC best  # of all groups
+    int32_t* stale  # groups that had no ties once, `stale_count` of them
     Py_ssize_t stale_count
     unsigned char* is_stale  # [group] 1: among them
     int32_t* by_node_class  # [node class] weighted sum of the lists; -1 if that is out. There is a -1 before the first

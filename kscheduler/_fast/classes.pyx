@@ -13,7 +13,7 @@ from kscheduler._fast.columns cimport NodeColumns, PodRequest
 from kscheduler._fast.metric_rules cimport MetricRules
 from kscheduler._fast.scoring cimport TermC, draw_line, fill_terms
 from kscheduler._fast.strategies cimport LEAST, MOST, RATIO, Strategy
-from kscheduler._fast.totals cimport BLOCK, NARROW_WEIGHTS, BestC, allocate_totals, release_totals, width_of
+from kscheduler._fast.totals cimport BLOCK, NARROW_WEIGHTS, BestC, RankC, allocate_totals, release_totals, width_of
 from kscheduler._fast.typedefs cimport resource_t, row_t, score_t
 
 
@@ -227,7 +227,7 @@ cdef class PodClass:
         self._list_resources()
         cdef bint has_totals = allocate_totals(&self.c.totals, shape.rows, self.c.is_narrow)
         self.c.blocks = <BestC*>PyMem_Malloc(shape.blocks * sizeof(BestC))
-        self.c.groups = <BestC*>PyMem_Malloc(shape.groups * sizeof(BestC))
+        self.c.groups = <RankC*>PyMem_Malloc(shape.groups * sizeof(RankC))
         self.c.stale = <int32_t*>PyMem_Malloc((shape.groups + 1) * sizeof(int32_t))
         self.c.is_stale = <unsigned char*>PyMem_Malloc(shape.groups)
         self.c.moves = <int32_t*>PyMem_Malloc(max(1, node_classes) * sizeof(int32_t))
@@ -273,7 +273,8 @@ cdef class PodClass:
         PyMem_Free(self.c.feasible_in)
         if self.c.by_node_class is not NULL:
             PyMem_Free(self.c.by_node_class - 1)
-        self.c.blocks = self.c.groups = NULL
+        self.c.blocks = NULL
+        self.c.groups = NULL
         self.c.stale = NULL
         self.c.is_stale = NULL
         self.c.resources = NULL
@@ -320,8 +321,8 @@ cdef Py_ssize_t bytes_needed(const ClassC* c, const ShapeC* shape) noexcept nogi
     """Return how much memory a class takes with results for rows of this shape."""
     return (
         shape.rows * width_of(c.is_narrow)
-        + (shape.blocks + shape.groups) * sizeof(BestC)
-        + shape.groups * (sizeof(int32_t) + 1)
+        + shape.blocks * sizeof(BestC)
+        + shape.groups * (sizeof(RankC) + sizeof(int32_t) + 1)
         + c.node_class_count * (2 * sizeof(int32_t) + sizeof(Py_ssize_t))
         + sizeof(ClassC)
     )

@@ -49,7 +49,7 @@ from kscheduler._fast.row_ranking cimport (
     renormalize,
     row_score,
     share_of_rows,
-    survey,
+    survey_again,
     take_out,
     with_row_score,
 )
@@ -598,7 +598,7 @@ cdef class Placer:
         for change in range(c.cursor, end):
             block = self.columns.changed_rows[change & mask] // BLOCK
             if c.blocks[block].ties == 0 and c.blocks[block].total >= 0:
-                survey(c, block)
+                survey_again(c, block)
         return DONE
 
     cdef int copy_changes(self) except? -2 nogil:

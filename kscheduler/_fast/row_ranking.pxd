@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t
 from kscheduler._fast.answers cimport AnswersC
 from kscheduler._fast.classes cimport GROUP, ClassC
 from kscheduler._fast.codes cimport CLASSES_TOGETHER
-from kscheduler._fast.totals cimport BLOCK, BestC, count_in, count_out, set_total
+from kscheduler._fast.totals cimport BLOCK, NOT_KNOWN, BestC, exchange, exchange_row, set_total
 from kscheduler._fast.typedefs cimport amount_t, node_class_t, row_t, score_t
 
 
@@ -59,7 +59,7 @@ cdef int add_node_classes(
     const ClassC* c, int32_t* totals, const node_class_t* node_classes, Py_ssize_t count
 ) noexcept nogil
 cdef bint matters(const ClassC* c, node_class_t node_class) noexcept nogil
-cdef int survey(ClassC* c, Py_ssize_t block) noexcept nogil
+cdef int survey_again(ClassC* c, Py_ssize_t block) noexcept nogil
 cdef int clear_rest(ClassC* c, row_t rows) noexcept nogil
 cdef BestC find_best(ClassC* c) noexcept nogil
 cdef row_t nth_best(const ClassC* c, int32_t best, Py_ssize_t skipped) noexcept nogil
@@ -109,19 +109,35 @@ cdef inline int32_t with_row_score(const ClassC* c, row_t row, int32_t total) no
 
 
 cdef inline void mark_stale(ClassC* c, Py_ssize_t group) noexcept nogil:
-    c.stale[c.stale_count] = <int32_t>group
-    c.stale_count = c.stale_count + (c.groups[group].ties == 0 and not c.is_stale[group])
-    c.is_stale[group] |= c.groups[group].ties == 0
+    """Note that a group has to be surveyed. Until then what is left of it may be next after the best of all."""
+    if c.best.next.total < c.groups[group].best.total:
+        c.best.next.total = NOT_KNOWN
+        c.best.next.ties = 0
+    if not c.is_stale[group]:
+        c.is_stale[group] = 1
+        c.stale[c.stale_count] = <int32_t>group
+        c.stale_count = c.stale_count + 1
+
+
+cdef inline void pass_on(ClassC* c, Py_ssize_t block, BestC before) noexcept nogil:
+    """Count a block's best, which was `before`, in its group, and the group's in all."""
+    cdef Py_ssize_t group = block // GROUP
+    cdef BestC group_before = c.groups[group].best
+    if before.total == c.blocks[block].total and before.ties == c.blocks[block].ties:
+        return
+    exchange(&c.groups[group], before, c.blocks[block])
+    if c.groups[group].best.ties == 0:
+        mark_stale(c, group)
+    exchange(&c.best, group_before, c.groups[group].best)
 
 
 cdef inline void take_out(ClassC* c, row_t row, int32_t total, node_class_t node_class) noexcept nogil:
     """Stop counting a row. A block that lost its best rows must be surveyed after all rows have come and gone."""
-    cdef Py_ssize_t block = row // BLOCK, group = block // GROUP
+    cdef Py_ssize_t block = row // BLOCK
+    cdef BestC before = c.blocks[block]
     c.feasible = c.feasible - 1
-    count_out(&c.blocks[block], total)
-    count_out(&c.groups[group], total)
-    count_out(&c.best, total)
-    mark_stale(c, group)
+    exchange_row(&c.blocks[block], total, -1)
+    pass_on(c, block, before)
     if c.is_uneven:
         c.feasible_in[node_class] = c.feasible_in[node_class] - 1
         if c.feasible_in[node_class] == 0:
@@ -129,14 +145,14 @@ cdef inline void take_out(ClassC* c, row_t row, int32_t total, node_class_t node
 
 
 cdef inline void put_in(ClassC* c, row_t row, int32_t total, node_class_t node_class) noexcept nogil:
-    cdef Py_ssize_t block = row // BLOCK, group = block // GROUP
+    cdef Py_ssize_t block = row // BLOCK
+    cdef BestC before = c.blocks[block]
     set_total(&c.totals, row, total)
     if total < 0:
         return
     c.feasible = c.feasible + 1
-    count_in(&c.blocks[block], total)
-    count_in(&c.groups[group], total)
-    count_in(&c.best, total)
+    exchange_row(&c.blocks[block], -1, total)
+    pass_on(c, block, before)
     if c.is_uneven:
         c.feasible_in[node_class] = c.feasible_in[node_class] + 1
         if c.feasible_in[node_class] == 1:

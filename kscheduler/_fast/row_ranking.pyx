@@ -8,7 +8,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from kscheduler._fast.chunks cimport ALONE, CHUNK, FIELDS, ChunkC, fill_resource, fill_room, score_chunk
-from kscheduler._fast.classes cimport GROUP, GROUP_SHIFT, ClassC
+from kscheduler._fast.classes cimport GROUP, ClassC
 from kscheduler._fast.codes cimport CLASSES_TOGETHER, CPU, MEMORY
 from kscheduler._fast.scoring cimport normalized
 from kscheduler._fast.simd cimport cloned, in_ints, out_ints
@@ -16,14 +16,15 @@ from kscheduler._fast.totals cimport (
     BLOCK,
     BLOCK_SHIFT,
     LINE,
+    NOT_KNOWN,
     BestC,
+    RankC,
     best_total,
     clear_totals,
-    exchange,
+    exchange_row,
     fetch_total,
     move_totals,
     set_total,
-    single,
     store_totals,
     total_of,
 )
@@ -36,8 +37,11 @@ cdef extern from *:
 
 
 cdef enum:
+    IN_BEST = 2  # numbers of 32 bits
+    IN_RANK = 4
     SPARE = 16  # counts; more than a cache line of them
     SHARE = 2_048  # rows, whole chunks, some 8 us; a thread that begins late or is held up leaves the rest to others
+    MOST = 0x7FFFFFFF  # no total is higher
     NEAR = 32_768  # rows whose totals, of many classes, are in the L2 cache; those of more have to be fetched in time
 
 # Of a resource's numbers for the present chunk.
@@ -45,8 +49,6 @@ cdef enum:
     UNREAD
     FILLED
     TOO_LARGE  # an amount is too large for doubles
-
-cdef int32_t UNKNOWN = 0x7FFFFFFF  # the best of a group that was not surveyed yet: no total is higher
 
 # --- all rows ---
 
@@ -124,13 +126,22 @@ cdef int clear_rest(ClassC* c, row_t rows) noexcept nogil:
 cdef int _mark_all(ClassC* c) noexcept nogil:
     cdef Py_ssize_t group
     for group in range(c.shape.groups):
-        c.groups[group].total = UNKNOWN
-        c.groups[group].ties = 0
+        _forget(&c.groups[group])
         c.is_stale[group] = 1
         c.stale[group] = <int32_t>group
     c.stale_count = c.shape.groups
-    c.best.total = UNKNOWN
-    c.best.ties = 0
+    _forget(&c.best)
+    return 0
+
+
+cdef int _forget(RankC* rank) noexcept nogil:
+    _set_best(rank, MOST, 0)
+    return 0
+
+
+cdef int _set_best(RankC* rank, int32_t total, int32_t ties) noexcept nogil:
+    rank.best.total, rank.best.ties = total, ties
+    rank.next.total, rank.next.ties = NOT_KNOWN, 0
     return 0
 
 
@@ -315,14 +326,15 @@ cdef int apply_totals(
 ) noexcept nogil:
     """Set new totals for at most CHUNK rows whose node classes stay; if a row occurs repeatedly, the last total counts.
 
-    Which rows were the best before is unpredictable for a processor, so there is no branch on it.
+    Which rows were the best before is unpredictable for a processor, so there is no branch on it until a block's best
+    has changed.
     """
     cdef int32_t lost[CHUNK]
     cdef int32_t moved[CHUNK]
     cdef int32_t before[CHUNK]
     cdef Py_ssize_t lost_count = 0, moved_count = 0, i, at, line
-    cdef int32_t row, block, group, old, new, is_lost
-    cdef BestC block_before, group_before
+    cdef int32_t row, block, old, new, is_lost
+    cdef BestC block_before
     cdef row_t first
     cdef bint is_far = c.shape.rows > NEAR
     # 1. Most pods are small beside a node: of most rows the total stays.
@@ -337,28 +349,23 @@ cdef int apply_totals(
         i = moved[at]
         row = rows[i]
         block = row >> BLOCK_SHIFT
-        group = block >> GROUP_SHIFT
         old, new = before[at], totals[i]
-        block_before, group_before = c.blocks[block], c.groups[group]
-        is_lost = old == block_before.total
-        exchange(&c.blocks[block], single(old), single(new))
+        block_before = c.blocks[block]
+        exchange_row(&c.blocks[block], old, new)
         # 2. A block that has lost its best row is surveyed when all rows are there; one that had none has lost none.
-        is_lost &= c.blocks[block].ties == 0
+        is_lost = block_before.ties != 0 and c.blocks[block].ties == 0
         lost[lost_count] = block
         lost_count += is_lost
         if is_far:
             first = block * BLOCK if is_lost else row
             for line in range(BLOCK * sizeof(int32_t) // LINE):
                 fetch_total(&c.totals, first + is_lost * line * LINE // sizeof(int32_t))
-        # 3. The best of all blocks, of all groups.
-        exchange(&c.groups[group], block_before, c.blocks[block])
-        exchange(&c.best, group_before, c.groups[group])
-        mark_stale(c, group)
+        pass_on(c, block, block_before)
         if (old ^ new) < 0:
             _count_feasible(c, node_classes[i], new >= 0)
     for i in range(lost_count):
         if c.blocks[lost[i]].ties == 0:
-            survey(c, lost[i])
+            survey_again(c, lost[i])
     return 0
 
 
@@ -381,50 +388,45 @@ cdef int survey(ClassC* c, Py_ssize_t block) noexcept nogil:
     return 0
 
 
-cdef BestC _best_of(const BestC* some, Py_ssize_t count) noexcept nogil:
-    """Return the best of blocks, or of groups, together."""
-    cdef BestC best
-    _survey(<const int32_t*>some, count, &best.total, &best.ties)
-    return best
-
-
-cdef cloned _survey(in_ints bests, Py_ssize_t count, out_ints total, out_ints ties) noexcept nogil:
-    """Find the highest total, and the sum of its ties. A BestC is two numbers: its total, and after it its ties."""
-    cdef Py_ssize_t i
-    cdef int32_t highest = -1, sum_of_ties = 0
-    for i in range(count):
-        highest = bests[2 * i] if bests[2 * i] > highest else highest
-    for i in range(count):
-        sum_of_ties += bests[2 * i + 1] if bests[2 * i] == highest else 0
-    total[0] = highest
-    ties[0] = sum_of_ties
+cdef int survey_again(ClassC* c, Py_ssize_t block) noexcept nogil:
+    """Find out what is left of a block that lost its best rows."""
+    cdef BestC before = c.blocks[block]
+    survey(c, block)
+    pass_on(c, block, before)
+    return 0
 
 
 cdef BestC find_best(ClassC* c) noexcept nogil:
     """Return the best of all rows."""
-    if c.best.ties == 0:
-        _survey_stale(c)
-        c.best = _best_of(c.groups, c.shape.groups)
-    return c.best
-
-
-cdef int _survey_stale(ClassC* c) noexcept nogil:
     cdef Py_ssize_t i, group
-    for i in range(c.stale_count):
-        group = c.stale[i]
-        if c.groups[group].ties == 0:
-            c.groups[group] = _best_of(c.blocks + group * GROUP, GROUP)
-        c.is_stale[group] = 0
-    c.stale_count = 0
-    return 0
+    if c.best.best.ties == 0:
+        for i in range(c.stale_count):
+            group = c.stale[i]
+            if c.groups[group].best.ties == 0:
+                _rank(<const int32_t*>(c.blocks + group * GROUP), IN_BEST, GROUP, &c.groups[group])
+            c.is_stale[group] = 0
+        c.stale_count = 0
+        _rank(<const int32_t*>c.groups, IN_RANK, c.shape.groups, &c.best)
+    return c.best.best
+
+
+cdef int _rank(const int32_t* bests, Py_ssize_t step, Py_ssize_t count, RankC* rank) noexcept nogil:
+    """Find the best of blocks, or of groups: every `step` numbers there are a total and its ties."""
+    cdef int32_t total = -1, ties = 0
+    cdef Py_ssize_t i
+    for i in range(count):
+        total = bests[i * step] if bests[i * step] > total else total
+    for i in range(count):
+        ties += bests[i * step + 1] if bests[i * step] == total else 0
+    return _set_best(rank, total, ties)
 
 
 cdef row_t nth_best(const ClassC* c, int32_t best, Py_ssize_t skipped) noexcept nogil:
     """Return number `skipped`, from 0, of the rows with the best total, in ascending order."""
     cdef Py_ssize_t group = 0, block
     cdef row_t row
-    while c.groups[group].total != best or skipped >= c.groups[group].ties:
-        skipped -= c.groups[group].ties if c.groups[group].total == best else 0
+    while c.groups[group].best.total != best or skipped >= c.groups[group].best.ties:
+        skipped -= c.groups[group].best.ties if c.groups[group].best.total == best else 0
         group += 1
     block = group * GROUP
     while c.blocks[block].total != best or skipped >= c.blocks[block].ties:

@@ -10,6 +10,7 @@ from kscheduler._fast.typedefs cimport node_class_t, row_t
 cdef enum:
     NARROW_WEIGHTS = 327  # most that the weights may sum up to for 16 bits to hold any total: scores are 0..100
     LINE = 64  # bytes in a cache line
+    NOT_KNOWN = -2  # in place of a total
     BLOCK_SHIFT = 6  # log2 of BLOCK
     BLOCK = 64  # rows in a block: finding the best takes a few vector instructions and cache lines
 
@@ -24,6 +25,12 @@ cdef struct BestC:
     # The best of some rows.
     int32_t total  # -1: none is feasible
     int32_t ties  # rows with that total
+
+
+cdef struct RankC:
+    # The best of some blocks, or of some groups of them, and what is the best once that is gone.
+    BestC best  # without ties, all totals are lower, or none is feasible
+    BestC next  # without ties it is unknown, and its total is NOT_KNOWN
 
 
 cdef bint allocate_totals(TotalsC* totals, row_t rows, bint is_narrow) noexcept nogil
@@ -42,31 +49,38 @@ cdef inline bint has_memory(const TotalsC* totals) noexcept nogil:
     return totals.narrow is not NULL or totals.wide is not NULL
 
 
-cdef inline BestC single(int32_t total) noexcept nogil:
-    """Return one row as the best of some: none, if it is not feasible."""
-    cdef BestC best
-    best.total = total
-    best.ties = total >= 0
-    return best
+cdef inline void exchange_row(BestC* best, int32_t old, int32_t new) noexcept nogil:
+    """Count a row of a block with its new total; -1: it is not feasible. There is no branch.
+
+    Without ties what is left has to be surveyed, and is worse.
+    """
+    cdef int32_t ties = best.ties - (old == best.total and old >= 0)
+    best.ties = (1 if new > best.total else ties + (new >= 0)) if new >= best.total else ties
+    best.total = new if new > best.total else best.total
 
 
-cdef inline void count_in(BestC* best, int32_t total) noexcept nogil:
-    """Count one more row."""
-    if total >= best.total:
-        best.ties = best.ties + 1 if total == best.total else 1
-        best.total = total
-
-
-cdef inline void count_out(BestC* best, int32_t total) noexcept nogil:
-    """Count one row less. Without ties what is left has to be surveyed, which is no better."""
-    best.ties = best.ties - (total == best.total)
-
-
-cdef inline void exchange(BestC* best, BestC old, BestC new) noexcept nogil:
-    """Count the best of some of the rows as `new` which were counted as `old`; without a branch."""
-    cdef int32_t ties = best.ties - (old.ties if old.total == best.total else 0)
-    best.ties = (new.ties if new.total > best.total else ties + new.ties) if new.total >= best.total else ties
-    best.total = new.total if new.total > best.total else best.total
+cdef inline void exchange(RankC* rank, BestC old, BestC new) noexcept nogil:
+    """Count the best of one of the blocks, or groups, as `new` which was counted as `old`."""
+    if old.total == rank.best.total:
+        rank.best.ties = rank.best.ties - old.ties
+    elif old.total == rank.next.total:
+        rank.next.ties = rank.next.ties - old.ties
+    if new.ties == 0:
+        pass
+    elif new.total > rank.best.total:
+        rank.next = rank.best
+        rank.best = new
+    elif new.total == rank.best.total:
+        rank.best.ties = rank.best.ties + new.ties
+    elif new.total == rank.next.total:
+        rank.next.ties = rank.next.ties + new.ties
+    elif new.total > rank.next.total and rank.next.ties:
+        rank.next = new
+    if rank.best.ties == 0 and rank.next.ties:
+        rank.best = rank.next
+        rank.next.ties = 0
+    if rank.next.ties == 0:
+        rank.next.total = NOT_KNOWN
 
 
 cdef inline int32_t total_of(const TotalsC* totals, row_t row) noexcept nogil:
