@@ -62,6 +62,14 @@ def signals_are_handled_by_the_loop() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.fixture
+def ctrl_c_raises() -> Iterator[None]:
+    """As in a terminal: processes in the background of a shell ignore it, and Python leaves that so."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def answering(method: str, answer: Any) -> Any:
     return fence(**{method: lambda self, *arguments: answer})
 
@@ -160,6 +168,7 @@ def test_what_would_end_a_task_or_the_process_is_an_exception_like_others(
     assert "in fail" in caplog.text
 
 
+@pytest.mark.usefixtures("ctrl_c_raises")
 def test_ctrl_c_comes_through_a_plugin() -> None:
     def interrupted(self: object, state: object, pod: object, node: object) -> None:
         raise KeyboardInterrupt

@@ -18,7 +18,7 @@ from tests.parity.coverage import OF_CLAIMS, Coverage
 from tests.parity.generate import generate
 from tests.parity.oracle import Oracle
 from tests.parity.trial import try_all
-from tests.support.releases import cases_with
+from tests.support.releases import cases_with, releases_to_test
 from tests.support.seeds import kept_seeds, search_seeds
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
@@ -43,21 +43,25 @@ def test_decisions_on_searched_seeds_are_those_of_kube_scheduler(oracle: Oracle,
         assert coverage.missing(beside=OF_CLAIMS) == [], f"seeds from {SEEDS.start}"
 
 
+OFF_BY_DEFAULT = [release for release in releases_to_test() if not all(map(release_of(release).has, GATES))]
+where_gates_are_off = pytest.mark.parametrize("release", OFF_BY_DEFAULT, scope="module")
+
+
 @pytest.fixture(scope="module")
 def oracle_with_gates(release: str) -> Iterator[Oracle]:
-    if all(map(release_of(release).has, GATES)):
-        pytest.skip(f"the gates are on by default in {release}")
     running = Oracle(ensure(["oracle"], release).path("oracle"), GATES)
     yield running
     running.close()
 
 
+@where_gates_are_off
 def test_decisions_with_gates_on_fixed_seeds_are_those_of_kube_scheduler(
     oracle_with_gates: Oracle, release: str
 ) -> None:
     compare(oracle_with_gates, release, cases_with(release, FIXED_GATED_SEEDS), GATES)
 
 
+@where_gates_are_off
 @pytest.mark.search
 def test_decisions_with_gates_on_searched_seeds_are_those_of_kube_scheduler(
     oracle_with_gates: Oracle, release: str
