@@ -20,7 +20,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True)
-class Says:
+class Answers:
     """One extender, and what it answers about one pod. An answer of None: it fails."""
 
     name: str
@@ -33,7 +33,7 @@ class Says:
 
 
 @dataclass
-class Ruling:
+class Outcome:
     """What becomes of the pod: it goes to one of `best`, or waits for one of `reasons`, or an extender fails."""
 
     best: frozenset[str] = frozenset()
@@ -42,35 +42,35 @@ class Ruling:
     asked: list[tuple[str, str, frozenset[str]]] = field(default_factory=list)  # (extender, verb, nodes), in order
 
 
-def rule(extenders: Iterable[Says], fitting: Sequence[str], rejected: Mapping[str, str]) -> Ruling:
-    """Rule about a pod that plugins leave the nodes `fitting`, all with equal scores.
+def outcome_of(extenders: Iterable[Answers], fitting: Sequence[str], rejected: Mapping[str, str]) -> Outcome:
+    """Return what becomes of a pod that plugins leave the nodes `fitting`, all with equal scores.
 
     `rejected`: other nodes -> why plugins reject them.
     """
     asked = [each for each in sorted(extenders, key=lambda each: each.is_ignorable) if each.is_interested]
-    ruling, names, statuses = Ruling(), list(fitting), dict(rejected)
+    outcome, names, statuses = Outcome(), list(fitting), dict(rejected)
     for each in asked:
         if not names:
             break
         if each.filter == "":
             continue
-        ruling.asked.append((each.name, "filter", frozenset(names)))
+        outcome.asked.append((each.name, "filter", frozenset(names)))
         try:
             names, failed = _filtered(each, names)
         except Refused:
             if each.is_ignorable:
                 continue
-            ruling.failed = each.name
-            return ruling
+            outcome.failed = each.name
+            return outcome
         statuses.update((name, why or "") for name, why in failed.items())
     if not names:
-        ruling.reasons = Counter(statuses.values())
-        return ruling
+        outcome.reasons = Counter(statuses.values())
+        return outcome
     totals = Counter(dict.fromkeys(names, 0))
     for each in asked if len(names) > 1 else ():
         if each.prioritize == "":
             continue
-        ruling.asked.append((each.name, "prioritize", frozenset(names)))
+        outcome.asked.append((each.name, "prioritize", frozenset(names)))
         try:
             for name, score in _scored(each.prioritize):
                 if name in totals:
@@ -78,11 +78,11 @@ def rule(extenders: Iterable[Says], fitting: Sequence[str], rejected: Mapping[st
         except Refused:
             continue  # whether it is ignorable or not
     most = max(totals.values())
-    ruling.best = frozenset(name for name, total in totals.items() if total == most)
-    return ruling
+    outcome.best = frozenset(name for name, total in totals.items() if total == most)
+    return outcome
 
 
-def _filtered(each: Says, asked: Sequence[str]) -> tuple[list[str], dict[str, str | None]]:
+def _filtered(each: Answers, asked: Sequence[str]) -> tuple[list[str], dict[str, str | None]]:
     """The nodes that pass, and why others do not. Of a node that fails in two ways the one for good counts."""
     answer = {key.lower(): value for key, value in _read(each.filter, dict).items()}  # keys match in any case
     if answer.get("error"):

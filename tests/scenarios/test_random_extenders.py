@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from kscheduler.errors import PluginError
 from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.testing import make_pod
-from tests.scenarios.extender_rules import Ruling, Says, rule
+from tests.scenarios.extender_rules import Answers, Outcome, outcome_of
 from tests.scenarios.fake_extenders import FakeExtender, configured, endpoints
 from tests.support.seeds import sampled
 from tests.support.world import World
@@ -250,10 +250,10 @@ class Talker:
             raise PluginError(f"{self.name} fails")
         return text.encode()
 
-    def says(self, *, wants_devices: bool, names: list[str], scored: list[str]) -> Says:
+    def says(self, *, wants_devices: bool, names: list[str], scored: list[str]) -> Answers:
         """For the rules: what it answers when it is asked to filter the one and to score the other nodes."""
         character = self.character
-        return Says(
+        return Answers(
             self.name,
             is_ignorable=character.is_ignorable,
             knows_nodes=character.knows_nodes,
@@ -264,26 +264,26 @@ class Talker:
         )
 
 
-def ruled(talkers: list[Talker], asked: Asked) -> Ruling:
+def expected_outcome(talkers: list[Talker], asked: Asked) -> Outcome:
     """The rules' decision. What an extender answers hangs on what it is asked: on the answers of those before it."""
     fitting = sorted(LARGE)
-    saying: list[Says] = []
+    saying: list[Answers] = []
     names: list[str] = list(fitting)
     for talker in sorted(talkers, key=lambda each: each.character.is_ignorable):
         says = talker.says(wants_devices=asked.wants_devices, names=names, scored=names or fitting)
         saying.append(says)
-        so_far = rule([replace(each, prioritize="") for each in saying], fitting, {SMALL: TOO_SMALL})
+        so_far = outcome_of([replace(each, prioritize="") for each in saying], fitting, {SMALL: TOO_SMALL})
         if so_far.failed:
             return so_far
         names = sorted(so_far.best)
     order = {talker.name: talker for talker in talkers}
     if not names:
-        return rule(saying, fitting, {SMALL: TOO_SMALL})
+        return outcome_of(saying, fitting, {SMALL: TOO_SMALL})
     final = [
         replace(each, prioritize=score_text(order[each.name].score_answer, names)) if each.prioritize != "" else each
         for each in saying
     ]
-    return rule(final, fitting, {SMALL: TOO_SMALL})
+    return outcome_of(final, fitting, {SMALL: TOO_SMALL})
 
 
 async def execute(plan: Plan) -> None:
@@ -302,7 +302,7 @@ async def decide(world: World, talkers: list[Talker], name: str, asked: Asked) -
     for talker, (filter_answer, score_answer) in zip(talkers, asked.answers, strict=False):
         talker.filter_answer, talker.score_answer, talker.is_sane = filter_answer, score_answer, False
         talker.heard.clear()
-    expected = ruled(talkers, asked)
+    expected = expected_outcome(talkers, asked)
     world.add_pod(make_pod(name).req(cpu="2", **dict.fromkeys(DEVICES if asked.wants_devices else (), "1")))
     await world.until(lambda: bool(world.node_of(name)) or world.condition(name) is not None, within_s=DECIDED_S)
     heard = {each for talker in talkers for each in talker.heard}  # by further attempts of one that waits, too
@@ -320,7 +320,7 @@ async def decide(world: World, talkers: list[Talker], name: str, asked: Asked) -
     await world.sleep(1.0)
 
 
-def check_condition(reason: str, message: str, expected: Ruling) -> None:
+def check_condition(reason: str, message: str, expected: Outcome) -> None:
     if expected.failed:
         assert reason == "SchedulerError", message
         return
