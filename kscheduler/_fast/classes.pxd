@@ -11,7 +11,6 @@ from kscheduler._fast.totals cimport BestC, RankC, TotalsC
 from kscheduler._fast.typedefs cimport amount_t, resource_t, row_t, score_t
 
 cdef enum:
-    GROUP_SHIFT = 6  # log2 of GROUP
     GROUP = 64  # blocks in a group: as many as rows in a block, for its reasons
 
 

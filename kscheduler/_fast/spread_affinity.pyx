@@ -20,7 +20,7 @@ from kscheduler._fast.scoring cimport normalized
 from kscheduler._fast.simd cimport cloned, in_doubles, in_ints, out_doubles, out_ints
 from kscheduler._fast.tallies cimport MAX_SUM, DomainTally, TallyC, least
 from kscheduler._fast.topology cimport RowMask
-from kscheduler._fast.totals cimport load_totals
+from kscheduler._fast.totals cimport BestC, best_of_wide, load_totals
 from kscheduler._fast.typedefs cimport node_class_t, row_t, score_t
 
 cdef object _INT32_MAX = (1 << 31) - 1
@@ -334,7 +334,8 @@ cdef class Joiner:
                 self._renormalize(c, &placer.columns.node_classes[0])
             for i in range(len(parts)):
                 (<JoinTerms>parts[i])._score(self)
-        _find_best(self.keep, rows, &self.best, &self.ties)
+        cdef BestC best = best_of_wide(self.keep, rows)
+        self.best, self.ties = best.total, best.ties
         return self.feasible
 
     def row(self, random_bits):
@@ -621,18 +622,6 @@ cdef cloned _add_spread_scores(
 
 
 # --- loops over rows: the best ---
-
-
-cdef cloned _find_best(in_ints keep, row_t rows, out_ints best, out_ints ties) noexcept nogil:
-    """Find the highest total and how many rows have it; no ties if it is -1."""
-    cdef row_t row
-    cdef int32_t highest = -1, equal = 0
-    for row in range(rows):
-        highest = keep[row] if keep[row] > highest else highest
-    for row in range(rows):
-        equal += keep[row] == highest
-    best[0] = highest
-    ties[0] = equal if highest >= 0 else 0
 
 
 cdef cloned _count_equal(in_ints keep, row_t rows, int32_t wanted, out_ints count) noexcept nogil:

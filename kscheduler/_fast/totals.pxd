@@ -43,6 +43,7 @@ cdef void move_totals(
     TotalsC* totals, const node_class_t* node_classes, const int32_t* moves, row_t rows
 ) noexcept nogil
 cdef void best_total(const TotalsC* totals, row_t start, BestC* best) noexcept nogil
+cdef BestC best_of_wide(const int32_t* totals, row_t rows) noexcept nogil
 
 
 cdef inline bint has_memory(const TotalsC* totals) noexcept nogil:

@@ -116,7 +116,14 @@ cdef void best_total(const TotalsC* totals, row_t start, BestC* best) noexcept n
     if totals.narrow is not NULL:
         _best_narrow(totals.narrow + start, &best.total, &best.ties)
     else:
-        _best_wide(totals.wide + start, &best.total, &best.ties)
+        best[0] = best_of_wide(totals.wide + start, BLOCK)
+
+
+cdef BestC best_of_wide(const int32_t* totals, row_t rows) noexcept nogil:
+    """Return the best total of these rows, and how many of them have it."""
+    cdef BestC best
+    _best_wide(totals, rows, &best.total, &best.ties)
+    return best
 
 
 cdef cloned _best_narrow(in_shorts totals, out_ints best, out_ints ties) noexcept nogil:
@@ -130,12 +137,12 @@ cdef cloned _best_narrow(in_shorts totals, out_ints best, out_ints ties) noexcep
     ties[0] = equal if highest >= 0 else 0
 
 
-cdef cloned _best_wide(in_ints totals, out_ints best, out_ints ties) noexcept nogil:
-    cdef Py_ssize_t i
+cdef cloned _best_wide(in_ints totals, row_t rows, out_ints best, out_ints ties) noexcept nogil:
+    cdef row_t row
     cdef int32_t highest = -1, equal = 0
-    for i in range(BLOCK):
-        highest = totals[i] if totals[i] > highest else highest
-    for i in range(BLOCK):
-        equal += totals[i] == highest
+    for row in range(rows):
+        highest = totals[row] if totals[row] > highest else highest
+    for row in range(rows):
+        equal += totals[row] == highest
     best[0] = highest
     ties[0] = equal if highest >= 0 else 0
