@@ -32,6 +32,7 @@ from kscheduler.clock import Clock
 from kscheduler.command.emulation import Choice, Emulation, Emulations, choose, releases_of, warn_if_newer
 from kscheduler.command.exit_codes import report
 from kscheduler.command.flags.run_options import RunOptions, apply_run_options
+from kscheduler.command.main_loop import run_to_its_end
 from kscheduler.command.memory import Collections
 from kscheduler.command.owner_file import write_for_owner
 from kscheduler.command.replica import Endpoint, Replica
@@ -86,7 +87,7 @@ def run(options: RunOptions, clock: Clock) -> int:
     try:
         asyncio.set_event_loop(loop)
         loop.set_exception_handler(report_fault)
-        loop.run_until_complete(serve(found, options, clock, collections, guests, routing))
+        run_to_its_end(loop, serve(found, options, clock, collections, guests, routing))
     except KSchedulerError as error:
         if not isinstance(error, ConfigError):
             log.critical("ended by an error", extra={"err": str(error)})

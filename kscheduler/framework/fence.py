@@ -169,7 +169,7 @@ DEFAULTS: Mapping[str, tuple[str, ...]] = {  # method that may be missing -> add
 }
 
 
-def _is_ctrl_c(error: BaseException) -> bool:
+def is_ctrl_c(error: BaseException) -> bool:
     """Return True for a KeyboardInterrupt that may be the user's.
 
     `kscheduler run` has its event loop handle the signal, so that nothing is raised for it.
@@ -226,7 +226,7 @@ class Fence:
                 self._report(method, error)
                 raise
             except BaseException as error:
-                if _is_ctrl_c(error):
+                if is_ctrl_c(error):
                     raise
                 raise self._contained(method, error) from error
             finally:
@@ -289,7 +289,7 @@ class Fence:
                     self._report(method, error)
                     return None, error
                 except (SystemExit, KeyboardInterrupt) as error:  # the others end the task of `within` alone
-                    if _is_ctrl_c(error):
+                    if is_ctrl_c(error):
                         raise
                     return None, self._contained(method, error)
 
