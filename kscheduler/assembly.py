@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kscheduler.api.objects import Pod
@@ -108,6 +109,9 @@ if TYPE_CHECKING:
     from kscheduler.wasm.plugins import GuestPlugins
 
 DEFAULT_BIND_CONCURRENCY = 64
+# A plugin that still runs so long after it was cancelled ignores that. Nobody waits for it longer: its pod would never
+# be tried again, and the process could not stop.
+LEAVE_AFTER_S = 2.0
 MAX_QUEUED_EVENTS = 100_000  # Events waiting for their lane; a burst of so many binds still gets one each
 
 
@@ -359,7 +363,7 @@ class SchedulerParts:
             namespaces=self.namespaces,
             owners=self.owners,
             stopwatch=stopwatch,
-            within=within,
+            within=partial(within, leave_after_s=LEAVE_AFTER_S),
             volumes=self.volumes,
             patch_volume=self._volume_writer.patch_volume,
             patch_claim=self._volume_writer.patch_claim,

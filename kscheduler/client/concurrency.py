@@ -90,7 +90,11 @@ async def wait_event(event: asyncio.Event, timeout_s: float) -> bool:
 
 
 async def within(
-    timeout_s: float, coroutine: Coroutine[Any, Any, T], give_up: Callable[[T], object] | None = None
+    timeout_s: float,
+    coroutine: Coroutine[Any, Any, T],
+    give_up: Callable[[T], object] | None = None,
+    *,
+    leave_after_s: float | None = None,
 ) -> T:
     """Return the coroutine's result. Cancels it and raises TimeoutError after `timeout_s` seconds.
 
@@ -99,15 +103,18 @@ async def within(
 
     Before Python 3.12, asyncio.wait_for loses a cancellation that arrives together with the result. Here the result is
     dropped in that case and passed to `give_up`, which can close it.
+
+    Waits until the cancelled coroutine has ended; for code that may ignore its cancellation, `leave_after_s` says for
+    how long. Then it goes on without anybody who waits for it.
     """
     task = asyncio.ensure_future(coroutine)
     try:
         await asyncio.wait([task], timeout=timeout_s)
     except asyncio.CancelledError:
-        await abandon(give_up, task)
+        await abandon(give_up, task, leave_after_s=leave_after_s)
         raise
     if not task.done():
-        await abandon(give_up, task)
+        await abandon(give_up, task, leave_after_s=leave_after_s)
         raise TimeoutError
     try:
         return task.result()
@@ -117,14 +124,19 @@ async def within(
         raise StoppedItself(f"it raised {type(error).__name__}") from error
 
 
-async def abandon(give_up: Callable[[T], object] | None, *tasks: asyncio.Future[T]) -> None:
-    """Cancel the tasks and wait for them. If one returns a result nevertheless, `give_up` is called with it."""
+async def abandon(
+    give_up: Callable[[T], object] | None, *tasks: asyncio.Future[T], leave_after_s: float | None = None
+) -> None:
+    """Cancel the tasks and wait for them, for `leave_after_s` seconds at most if given.
+
+    If one returns a result nevertheless, `give_up` is called with it.
+    """
     for task in tasks:
         task.cancel()
     try:
         if tasks:
-            await asyncio.wait(tasks)
-    finally:  # also if this is cancelled: then some of them are not done
+            await asyncio.wait(tasks, timeout=leave_after_s)
+    finally:  # some of them may not be done, as when this is cancelled
         for task in tasks:
             _drop(give_up, task)
 

@@ -2,8 +2,8 @@
 
 A wrong value becomes an exception that states what was expected and what came; the framework turns it into a status
 that names the plugin, and ends only the cycle of the pod at hand. A synchronous plugin cannot be interrupted, since it
-blocks the event loop: one that takes long is named in the log. An asynchronous plugin has a time limit. In-tree plugins
-run without a fence.
+blocks the event loop: one that takes long is named in the log. An asynchronous plugin has a time limit; one that
+goes on nevertheless is left behind. In-tree plugins run without a fence.
 """
 
 from __future__ import annotations
@@ -194,6 +194,7 @@ class Fence:
         self._timeout_s = _timeout(plugin)
         self._cycle: object = None  # the CycleState in which the time below was spent
         self._spent_s = 0.0
+        self._left: set[object] = set()  # calls that nobody waits for any more, and that go on
         self._reported: set[tuple[type[BaseException], str, int]] = set()  # (kind, file, line) of exceptions in the log
         for method in dir(plugin):
             call = None if method.startswith("_") else getattr(plugin, method, None)
@@ -243,10 +244,14 @@ class Fence:
         was_quick = self._spent_s < SLOW_S
         self._spent_s += seconds
         if was_quick and self._spent_s >= SLOW_S:
-            pod = next((argument.key for argument in arguments if isinstance(argument, PodInfo)), "")
             log.warning(
                 "plugin takes long and blocks the scheduling cycle",
-                extra={"plugin": self.name, "method": method, "pod": pod, "seconds": round(self._spent_s, 3)},
+                extra={
+                    "plugin": self.name,
+                    "method": method,
+                    "pod": _pod(arguments),
+                    "seconds": round(self._spent_s, 3),
+                },
             )
 
     def _contained(self, method: str, error: BaseException) -> Exited:
@@ -280,9 +285,12 @@ class Fence:
 
         async def limited(*arguments: Any) -> Any:
             work = begin(*arguments)
+            runs = False
 
             async def outcome() -> tuple[Any, Exception | None]:
                 # The plugin's own exceptions are returned as values, so that any raised exception is the time limit.
+                nonlocal runs
+                runs = True
                 try:
                     return await work, None
                 except Exception as error:
@@ -292,6 +300,9 @@ class Fence:
                     if is_ctrl_c(error):
                         raise
                     return None, self._contained(method, error)
+                finally:
+                    runs = False
+                    self._left.discard(work)
 
             try:
                 answer, fault = await self._handle.within(self._timeout_s, outcome())
@@ -299,6 +310,9 @@ class Fence:
                 raise self._contained(method, error.__cause__ or error) from error
             except Exception as error:
                 raise TookTooLong(f"no answer within {self._timeout_s:g} s") from error
+            finally:
+                if runs:
+                    self._leave(method, work, arguments)
             if isinstance(fault, APIError):  # as from DefaultBinder: the type of the error decides on a retry
                 return error_status(str(fault), fault)
             if fault is not None:
@@ -306,6 +320,19 @@ class Fence:
             return check(answer)
 
         return limited
+
+    def _leave(self, method: str, work: object, arguments: tuple[Any, ...]) -> None:
+        """Log that a call goes on though it was cancelled; what it does from now on, nobody learns."""
+        self._left.add(work)
+        log.error(
+            "plugin ignores that it was cancelled, and is left behind",
+            extra={
+                "plugin": self.name,
+                "method": method,
+                "pod": _pod(arguments),
+                "left_behind": len(self._left),
+            },
+        )
 
     def _sorted(self, call: Call) -> Call:
         """Wrap `sort_key`: if it fails, the pod is sorted by priority and age, so that the queue does not lose it."""
@@ -356,6 +383,10 @@ def _timeout(plugin: Plugin) -> float:
     if not seconds > 0 or not math.isfinite(seconds):
         raise ValueError(f"timeout_s: expected a number of seconds above 0, got {seconds:g}")
     return seconds
+
+
+def _pod(arguments: tuple[Any, ...]) -> str:
+    return next((argument.key for argument in arguments if isinstance(argument, PodInfo)), "")
 
 
 def _does_nothing(*arguments: Any) -> None:

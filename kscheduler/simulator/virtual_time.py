@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 # Far more rounds than a correct program needs at one instant; an endless `await sleep(0)` loop exceeds it in seconds.
 MAX_ROUNDS_PER_INSTANT = 20_000_000
+# A task that still runs so long after it was cancelled ignores that; it would run for ever.
+SETTLED_S = 3600.0
 EPOCH_S = 1_700_000_000.0  # Unix time at the beginning, where nothing else is known
 
 
@@ -116,11 +118,12 @@ def _cancel_all(loop: VirtualTimeLoop) -> None:
 
 
 async def _settle(tasks: set[asyncio.Task[Any]]) -> None:
-    for result in await asyncio.gather(*tasks, return_exceptions=True):
-        if isinstance(result, Exception):
+    ended, _ = await asyncio.wait(tasks, timeout=SETTLED_S)
+    for task in ended:
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
             context = {
                 "message": "a task left behind in virtual time failed while it was cancelled",
-                "exception": result,
+                "exception": error,
             }
             asyncio.get_running_loop().call_exception_handler(context)
 

@@ -153,3 +153,29 @@ def test_cancelling_a_wait_with_a_limit_ends_what_is_waited_for() -> None:
         assert ended == [1.0]
 
     run_virtual(main())
+
+
+async def stubborn(until: float) -> None:
+    """Goes on until then, whoever cancels it."""
+    while now() < until:
+        try:
+            await asyncio.sleep(until - now())
+        except asyncio.CancelledError:
+            continue
+
+
+def test_what_ignores_its_cancellation_is_waited_for_only_as_long_as_allowed() -> None:
+    async def main() -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await within(5, stubborn(6.0), leave_after_s=2)
+        assert now() == 6.0
+        with pytest.raises(asyncio.TimeoutError):
+            await within(5, stubborn(1000.0), leave_after_s=2)
+        assert now() == 13.0
+        outer = asyncio.ensure_future(within(5, stubborn(1000.0), leave_after_s=2))
+        asyncio.get_running_loop().call_at(14.0, outer.cancel)
+        with pytest.raises(asyncio.CancelledError):
+            await outer
+        assert now() == 16.0
+
+    run_virtual(main())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import signal
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -51,7 +53,8 @@ async def bind_nothing(pod: PodInfo, node_name: str) -> None:
 def fence(stopwatch: Any = lambda: 0.0, **methods: Any) -> Any:
     """A fence around a plugin with these methods."""
     plugin = type("Plugin", (), {"name": "X", **methods})()
-    handle = Handle(NodeTable(), random.Random(0), bind_nothing, stopwatch=stopwatch, within=within)
+    limit = partial(within, leave_after_s=0.01)
+    handle = Handle(NodeTable(), random.Random(0), bind_nothing, stopwatch=stopwatch, within=limit)
     return Fence(plugin, handle)
 
 
@@ -307,6 +310,33 @@ async def test_an_asynchronous_plugin_is_cancelled_at_its_limit() -> None:
     with pytest.raises(TookTooLong, match=r"no answer within 0.01 s"):
         await coroutine(hang, timeout_s=0.01).bind(CycleState(), POD, "n")
     assert cancelled
+
+
+async def test_calls_that_ignore_their_cancellation_are_left_behind_counted_and_named_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    may_end = asyncio.Event()
+
+    async def hang() -> None:
+        while not may_end.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await may_end.wait()
+
+    plugin = coroutine(hang, timeout_s=0.01)
+    for _ in range(2):
+        with pytest.raises(TookTooLong, match=r"no answer within 0.01 s"):
+            await plugin.bind(CycleState(), POD, "n")
+    left = [(vars(each)["plugin"], vars(each)["pod"], vars(each)["left_behind"]) for each in caplog.records]
+    assert left == [("X", "default/p", 1), ("X", "default/p", 2)]
+
+    may_end.set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    may_end.clear()
+    with pytest.raises(TookTooLong):
+        await plugin.bind(CycleState(), POD, "n")
+    assert vars(caplog.records[-1])["left_behind"] == 1
+    may_end.set()
 
 
 async def test_a_timeout_of_the_plugins_own_is_not_taken_for_the_limit() -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from kscheduler.assembly import LEAVE_AFTER_S
 from kscheduler.config.load import parse_config
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.framework import Code, CycleState, Handle, NodeInfo, PluginArgs, PodInfo, Status
@@ -47,6 +50,22 @@ class Sluggish:
     async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         if pod.pod.metadata.name == "bad":
             await asyncio.Event().wait()
+        return None
+
+
+class Stubborn:
+    """PreBind: never comes back for pods called "bad", not even when it is cancelled."""
+
+    name = "Stubborn"
+    timeout_s = 20.0
+
+    def __init__(self, args: dict[str, Any], handle: Handle) -> None:
+        pass
+
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        while pod.pod.metadata.name == "bad":
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(1.0)
         return None
 
 
@@ -118,6 +137,7 @@ async def test_a_plugin_of_a_profile_decides_with_its_arguments() -> None:
 FAULTS = {
     OddName: 'running Score plugins: plugin "OddName" failed with: WrongAnswer: expected an integer as score, got nan',
     Sluggish: 'running PreBind plugin "Sluggish": TookTooLong: no answer within 20 s',
+    Stubborn: 'running PreBind plugin "Stubborn": TookTooLong: no answer within 20 s',
     Leaver: 'running "Leaver" filter plugin: Exited: called exit(enough)',
 }
 
@@ -168,6 +188,26 @@ async def test_a_gang_that_does_not_fit_gives_all_its_room_back_when_the_first_h
         assert not any(world.node_of(f"member-{index}") for index in range(3))
         world.add_node("n2", cpu="3")
         await world.until(world.all_bound, within_s=120)
+
+
+class InTheMiddle(Exception):
+    """Leaves a world while work is under way."""
+
+
+async def leave_in_the_middle(world: World, condition: Callable[[], bool]) -> None:
+    async with world:
+        await world.until(condition)
+        raise InTheMiddle
+
+
+@in_virtual_time
+async def test_a_scheduler_can_be_stopped_while_a_plugin_ignores_its_cancellation() -> None:
+    world = World(config=profile(Stubborn))
+    world.add_node("n1", cpu="2")
+    world.add_pod(make_pod("bad").req(cpu="1"))
+    with pytest.raises(InTheMiddle):
+        await leave_in_the_middle(world, lambda: len(world.scheduler.bindings) == 1)
+    assert world.clock.now() == 0.01 + LEAVE_AFTER_S
 
 
 class Panic(BaseException):
