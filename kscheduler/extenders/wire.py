@@ -43,15 +43,15 @@ class Victims(NamedTuple):
 
 
 class _Named(msgspec.Struct, frozen=True):
-    name: str = ""
+    name: str | None = None
 
 
 class _Node(msgspec.Struct, frozen=True):
-    metadata: _Named = _Named()
+    metadata: _Named | None = None
 
 
 class _NodeList(msgspec.Struct, frozen=True):
-    items: list[_Node] | None = None
+    items: list[_Node | None] | None = None
 
 
 # --- questions ---------------------------------------------------------------------------------------------------
@@ -98,11 +98,13 @@ def read_filter(body: bytes, *, by_name: bool) -> FilterAnswer:
     """
     fields = _fields(body, "ExtenderFilterResult")
     _refuse_error(fields)
-    names = _field(fields, "NodeNames", list[str]) if by_name else None
+    names: list[str | None] | None = _field(fields, "NodeNames", list[str | None]) if by_name else None
     if names is None:
         listed = _field(fields, "Nodes", _NodeList)
-        names = [node.metadata.name for node in (listed.items or ())] if listed is not None else []
-    return FilterAnswer(names, _reasons(fields, "FailedNodes"), _reasons(fields, "FailedAndUnresolvableNodes"))
+        nodes = (listed.items or ()) if listed is not None else ()
+        names = [node.metadata.name if node and node.metadata else None for node in nodes]
+    passed = [name or "" for name in names]
+    return FilterAnswer(passed, _reasons(fields, "FailedNodes"), _reasons(fields, "FailedAndUnresolvableNodes"))
 
 
 def _reasons(fields: Mapping[str, msgspec.Raw], name: str) -> dict[str, str]:
@@ -114,9 +116,10 @@ def _reasons(fields: Mapping[str, msgspec.Raw], name: str) -> dict[str, str]:
 def read_priorities(body: bytes) -> dict[str, int]:
     """Decode a HostPriorityList: node name -> score, summed if a node is listed twice. Raises DecodeError."""
     scores: dict[str, int] = {}
-    entries = _first_of(body, lambda text: _convert(text, list[dict[str, msgspec.Raw]] | None, "HostPriorityList"))
+    kind = list[dict[str, msgspec.Raw] | None] | None
+    entries = _first_of(body, lambda text: _convert(text, kind, "HostPriorityList"))
     for entry in entries or ():
-        fields = _lowered(entry)
+        fields = _lowered(entry or {})  # null leaves Go's zero HostPriority as it is
         host = _field(fields, "Host", str) or ""
         scores[host] = scores.get(host, 0) + (_field(fields, "Score", int) or 0)
     return scores

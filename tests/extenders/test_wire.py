@@ -112,6 +112,11 @@ def test_null_is_an_answer_without_anything_as_in_go() -> None:
     assert read_preemption(b"null\n") == {}
     read_binding(b"null\n")
     assert read_filter(b'{"FailedNodes": {"n1": null}}', by_name=True).failed == {"n1": ""}
+    assert read_priorities(b'[null, {"Host": "a", "Score": 3}]') == {"": 0, "a": 3}
+    assert read_filter(b'{"NodeNames": ["a", null]}', by_name=True).nodes == ["a", ""]
+    assert read_filter(b'{"Nodes": {"items": [null, {"metadata": {"name": "b"}}]}}', by_name=False).nodes == ["", "b"]
+    assert read_filter(b'{"Nodes": {"items": [{"metadata": null}]}}', by_name=False).nodes == [""]
+    assert read_filter(b'{"Nodes": {"items": [{"metadata": {"name": null}}]}}', by_name=False).nodes == [""]
 
 
 @pytest.mark.parametrize("more", [b"\n", b"{", b" ok", b"\n{}", b"\xff"])
