@@ -7,6 +7,8 @@ import os
 import stat
 import tempfile
 
+from kscheduler.command.standard_streams import stream_at, write_to_stream
+
 OWNER_ONLY = 0o600
 
 
@@ -15,7 +17,7 @@ def write_for_owner(path: str, text: str) -> None:
 
     An existing regular file is replaced by a new one, so that processes that have it open keep reading the old one.
     Anything else (a link such as /dev/stdout, a pipe) is written to; a regular file behind a link gets mode 0600
-    before the first byte.
+    before the first byte. What standard output or standard error has written there stays.
     """
     try:
         is_replaced = stat.S_ISREG(os.lstat(path).st_mode)
@@ -42,9 +44,21 @@ def _replace(path: str, text: str) -> None:
 
 
 def _fill(path: str, text: str) -> None:
+    stream = stream_at(path)
+    if stream is not None:
+        _keep_for_owner(stream.fileno())
+        write_to_stream(stream, text.encode())
+        return
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, OWNER_ONLY)
     with open(descriptor, "w", encoding="utf-8") as file:
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.fchmod(descriptor, OWNER_ONLY)
+        if _keep_for_owner(descriptor):
             os.ftruncate(descriptor, 0)
         file.write(text)
+
+
+def _keep_for_owner(descriptor: int) -> bool:
+    """Give an open file mode 0600, and return True, if it is a regular one."""
+    is_regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+    if is_regular:
+        os.fchmod(descriptor, OWNER_ONLY)
+    return is_regular

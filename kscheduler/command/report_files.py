@@ -7,13 +7,14 @@ import os
 import sys
 from pathlib import Path
 
+from kscheduler.command.standard_streams import STDOUT, stream_at, write_to_stream
 from kscheduler.errors import ConfigError
 
 
 def check_writable(*paths: str | None) -> None:
     """Raise ConfigError if a report cannot be written to one of these paths; None: no report is asked for."""
     for path in paths:
-        if path is not None:
+        if path is not None and path != STDOUT:
             _check_writable(path)
 
 
@@ -46,7 +47,14 @@ def _is_there(path: Path) -> bool:
 
 
 def save(path: str, content: bytes) -> None:
-    """Write a report, and name the file on stderr. Raises ConfigError if that fails, and leaves no half of it."""
+    """Write a report, and name the file on stderr. Raises ConfigError if that fails, and leaves no half of it.
+
+    What goes to standard output, or to where that goes, is written after what is there.
+    """
+    stream = sys.stdout if path == STDOUT else stream_at(path)
+    if stream is not None:
+        write_to_stream(stream, content)
+        return
     target = Path(path)
     try:
         target.write_bytes(content)

@@ -13,7 +13,7 @@ import msgspec
 from kscheduler import __version__
 from kscheduler.clock import Clock
 from kscheduler.command.interruption import EXIT_INTERRUPTED
-from kscheduler.command.report_files import check_writable
+from kscheduler.command.report_files import check_writable, save
 from kscheduler.counted import counted
 from kscheduler.errors import APIError, ConfigError
 from kscheduler.input.input_files import read_input
@@ -235,8 +235,7 @@ def _write_reports(results: Results, plan: PlanFile, html: str | None) -> SweepR
     content = msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
     _save(results.directory / "report.json", content)
     if html is not None:
-        _save(Path(html), to_html(report).encode())
-        print(f"wrote {html}", file=sys.stderr)
+        save(html, to_html(report).encode())
     return report
 
 

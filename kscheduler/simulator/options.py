@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     scheduler = parser.add_argument_group("scheduler")
     scheduler.add_argument("--config", metavar="FILE", help="a KubeSchedulerConfiguration; default profile without")
     add_scheduler_arguments(scheduler)
-    _add_output(parser.add_argument_group("report"))
+    _add_output(parser.add_argument_group("report", "FILE - is standard output."))
 
 
 def add_input_arguments(group: argparse._ArgumentGroup) -> None:
