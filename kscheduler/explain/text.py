@@ -20,6 +20,7 @@ _STATES = {  # part of the queue that holds the pod -> description for users
     "gang": "waiting with its gang",
     "parked": "incomplete, not tried until that changes",
 }
+_EXCEEDED = {"limit": "limit", "deserved": "deserved amount", "fair share": "fair share"}  # of a queue -> for users
 _MEMBERS = {  # where members are -> description for users
     "gated": "gated",
     "queued": "waiting",
@@ -272,7 +273,20 @@ def _share_queue(queue: Document) -> Iterator[str]:
     yield f"Shares of queue {queue['name']} at this moment, for a pod that is {kind}"
     if queue["unusable"]:
         yield f"  {queue['unusable']}"
-    columns = ["", "", "pod", "used", "asked for", "deserved", "fair share", "limit", ""]
+    if queue.get("takePods"):  # absent if an older scheduler answered, as the fields of `_room_of_others`
+        yield f"  queues below it that take pods: {_names(queue['takePods'], queue['takePodsLeftOut'])}"
+    pods = queue.get("requestedForPods", 1)
+    columns = [
+        "",
+        "",
+        "pod" if pods == 1 else f"{pods:,} pods",
+        "used",
+        "asked for",
+        "deserved",
+        "fair share",
+        "limit",
+        "",
+    ]
     rows = [
         _share(level["name"] if number == 0 else "", resource)
         for level in queue["levels"]
@@ -280,18 +294,35 @@ def _share_queue(queue: Document) -> Iterator[str]:
     ]
     if rows:
         yield from _table([columns, *rows])
-    pods = queue.get("reclaimsForPods", 1)  # absent if an older scheduler answered
+    if not queue["unusable"]:
+        yield f"  {_room_of_others(queue)}"
+
+
+def _room_of_others(queue: Document) -> str:
+    """Return whether the pod, or its gang, takes room of other queues, and of which."""
+    pods = queue.get("reclaimsForPods", 1)
     whole = "the pod" if pods == 1 else f"all {pods} pods that its gang needs"
-    if queue["mayReclaim"]:
-        yield f"  with {whole}, the queue stays within its fair share: it may take room of queues beyond theirs"
-    elif pods > 1:
-        yield f"  with {whole}, the queue may not take room of other queues"
+    if queue.get("preemptsNever"):
+        return "it takes no room of others: its preemptionPolicy is Never"
+    if not queue["mayReclaim"]:
+        return f"with {whole}, the queue may not take room of other queues"
+    within = f"with {whole}, the queue stays within its fair share"
+    givers = queue.get("mayReclaimFrom")
+    if givers is None:
+        return f"{within}: it may take room of queues beyond theirs"
+    if not givers:
+        return f"{within}, but there is no queue that must give it room"
+    return f"{within}: it may take room of {_names(givers, queue['mayReclaimFromLeftOut'])}"
+
+
+def _names(names: Sequence[str], left_out: int) -> str:
+    return ", ".join(names) + (f" and {left_out:,} more" if left_out else "")
 
 
 def _share(name: str, resource: Document) -> list[str]:
     fields = ("requested", "used", "asked", "deserved", "fairShare", "limit")
     amounts = [resource[each] for each in fields]
-    beyond = f"beyond its {' and '.join(resource['beyond'])}" if resource["beyond"] else ""
+    beyond = f"beyond its {' and '.join(_EXCEEDED[each] for each in resource['beyond'])}" if resource["beyond"] else ""
     return [name, resource["resource"], *amounts, beyond]
 
 

@@ -224,6 +224,9 @@ SHARE_QUEUE = {
     "isPreemptible": True,
     "mayReclaim": True,
     "reclaimsForPods": 4,
+    "mayReclaimFrom": ["lab", SCRIPT],
+    "mayReclaimFromLeftOut": 2,
+    "requestedForPods": 1,
     "levels": [
         {
             "name": name,

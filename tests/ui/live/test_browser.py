@@ -95,7 +95,7 @@ def test_the_shares_of_the_pods_queue_are_shown_level_by_level(live_page: Page, 
     shown = [[cell.strip() for cell in row.split("\t")] for row in rows.all_inner_texts()]
     amounts = ["cpu", "1500m", "2", "3500m", "2", "3", "unlimited"]
     assert shown == [[f"team/{SCRIPT}", *amounts, "–"], ["team", *amounts, "beyond its limit and fair share"]]
-    live_page.get_by_text("it may take room of queues beyond theirs").wait_for()
+    live_page.get_by_text("the queue stays within its fair share: it may take room of lab, ").wait_for()
 
 
 def test_hostile_names_are_text(live_page: Page, live: LiveServer) -> None:

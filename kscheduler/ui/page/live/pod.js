@@ -83,16 +83,32 @@ function quota({ name, resources }) {
     rows), ...borrowed);
 }
 
-// How the pod's queue with shares stands at this moment, and those above it.
-function shares({ name, unusable, isPreemptible, mayReclaim, reclaimsForPods, levels }) {
-  const all = reclaimsForPods > 1 ? `all ${reclaimsForPods} pods that its gang needs` : "the pod";
+// How the pod's queue with shares stands at this moment, and those above it. An older scheduler leaves some of it out.
+function shares({ name, unusable, takePods = [], takePodsLeftOut = 0, isPreemptible, requestedForPods = 1, levels, ...taking }) {
+  const asker = requestedForPods > 1 ? `${whole(requestedForPods)} pods` : "pod";
   const rows = levels.flatMap((level) => level.resources.map((each) => [shortName(level.name), each.resource, each.requested, each.used, each.asked,
-    each.deserved, each.fairShare, each.limit, each.beyond.length ? `beyond its ${each.beyond.join(" and ")}` : "–"]));
+    each.deserved, each.fairShare, each.limit, each.beyond.length ? `beyond its ${each.beyond.map((bound) => BOUNDS[bound]).join(" and ")}` : "–"]));
   return card("Shares of its queue", name, paragraph(`The pod is ${isPreemptible ? "" : "not "}preemptible.`),
     unusable ? paragraph(`No pod can be placed: ${unusable}.`) : null,
-    rows.length ? plainTable("Shares", [["Queue"], ["Resource"], ["Pod", "number"], ["Used", "number"], ["Asked for", "number"], ["Deserved", "number"],
-      ["Fair share", "number"], ["Limit", "number"], ["With the pod", "message"]], rows) : null,
-    mayReclaim ? paragraph(`With ${all}, the queue stays within its fair share, so that it may take room of queues beyond theirs.`) : null);
+    takePods.length ? paragraph("Queues below it that take pods: ", namesOf(takePods, takePodsLeftOut), ".") : null,
+    rows.length ? plainTable("Shares", [["Queue"], ["Resource"], [requestedForPods > 1 ? asker : "Pod", "number"], ["Used", "number"],
+      ["Asked for", "number"], ["Deserved", "number"], ["Fair share", "number"], ["Limit", "number"], [`With the ${asker}`, "message"]], rows) : null,
+    unusable ? null : paragraph(...roomOfOthers(taking)));
+}
+
+const BOUNDS = { limit: "limit", deserved: "deserved amount", "fair share": "fair share" };
+
+const namesOf = (names, leftOut) => [names.map((name, at) => [at ? ", " : "", shortName(name)]), leftOut ? ` and ${whole(leftOut)} more` : ""];
+
+// Whether the pod, or its gang, takes room of other queues, and of which.
+function roomOfOthers({ mayReclaim, preemptsNever, reclaimsForPods, mayReclaimFrom, mayReclaimFromLeftOut }) {
+  const all = reclaimsForPods > 1 ? `all ${reclaimsForPods} pods that its gang needs` : "the pod";
+  if (preemptsNever) return ["It takes no room of others: its preemptionPolicy is Never."];
+  if (!mayReclaim) return [`With ${all}, the queue may not take room of other queues.`];
+  const within = `With ${all}, the queue stays within its fair share`;
+  if (!mayReclaimFrom) return [`${within}: it may take room of queues beyond theirs.`];
+  if (!mayReclaimFrom.length) return [`${within}, but there is no queue that must give it room.`];
+  return [`${within}: it may take room of `, namesOf(mayReclaimFrom, mayReclaimFromLeftOut), "."];
 }
 
 const clock = (time) => new Date(time).toLocaleTimeString("en-GB");
