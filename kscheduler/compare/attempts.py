@@ -22,6 +22,7 @@ class Fit(enum.Enum):
     FITS = "fits"
     FILTERED = "filtered out"
     NOT_EXAMINED = "not examined"  # the search had found enough feasible nodes, or took the nominated node
+    OUTSIDE = "outside the domain of its gang"
     ABSENT = "not in the cluster"
     UNKNOWN = "unknown"  # the plugins' answers were not kept
 
@@ -96,6 +97,10 @@ def _views(
     present = {name: node for name in names if (node := table.get(name)) is not None}
     pods = {name: frozenset(each.key for each in node.pods.values()) for name, node in present.items()}
     views = dict.fromkeys(names, NodeView(Fit.ABSENT))
+    if state.confinement is not None:
+        for name in [name for name, node in present.items() if not state.confinement.has(node.row)]:
+            views[name] = NodeView(Fit.OUTSIDE, pods=pods[name])
+            del present[name]
     if isinstance(found, Rejection) and (found.diagnosis.pre_filter_message or not found.diagnosis.reasons):
         for name in present:
             views[name] = _rejected_at_once(found, pods[name])

@@ -42,6 +42,8 @@ class _Decision(msgspec.Struct, rename="camel"):
     pre_filter: str
     reasons: list[_Reason]
     best_nodes: list[_BestNode]
+    confined_to: list[str] = []  # absent if an older version wrote the report
+    confined_to_left_out: int = 0
 
 
 class _OfPod(msgspec.Struct):
@@ -76,6 +78,8 @@ def _view(decision: _Decision, name: str) -> NodeView:
             return NodeView(Fit.FITS, scores=scores, total=best.score, pods=None)
     if decision.pre_filter:
         return NodeView(Fit.FILTERED, min(decision.plugins, default=""), decision.pre_filter, pods=None)
+    if decision.confined_to and not decision.confined_to_left_out and name not in decision.confined_to:
+        return NodeView(Fit.OUTSIDE, pods=None)
     for reason in decision.reasons:
         if name in reason.examples or reason.nodes == decision.nodes:
             return NodeView(Fit.FILTERED, reason.plugin, ", ".join(reason.reasons), pods=None)

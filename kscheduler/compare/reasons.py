@@ -34,8 +34,9 @@ class Why(msgspec.Struct, frozen=True):
     """Why a pod is on different nodes.
 
     `kind`: `filter`, a plugin filtered out `node` in `run`; `score`, a plugin's scores differ; `tie`, all are equal;
-    `absent` and `not examined`, `node` was that in `run`; `not scheduled`, the pod was not tried in `run` or it is only
-    known that it had no node; `other`, the scores are equal and did not decide; `unknown`.
+    `absent`, `outside` (the domain of nodes where the pod's gang was placed) and `not examined`, `node` was that in
+    `run`; `not scheduled`, the pod was not tried in `run` or it is only known that it had no node; `other`, the scores
+    are equal and did not decide; `unknown`.
     """
 
     kind: str
@@ -72,7 +73,8 @@ def _excluded(view: NodeView | None, run: str, node: str) -> Why | None:
         return None
     if view.fit is Fit.FILTERED:
         return Why("filter", view.plugin, run, node, view.message)
-    return Why("absent" if view.fit is Fit.ABSENT else "not examined", run=run, node=node)
+    kinds = {Fit.ABSENT: "absent", Fit.OUTSIDE: "outside"}
+    return Why(kinds.get(view.fit, "not examined"), run=run, node=node)
 
 
 def _not_scheduled(run: str, attempt: Attempt | None) -> Why:

@@ -20,6 +20,8 @@ def why_text(why: Why, node_a: str, node_b: str) -> str:
         return "equal scores; chosen by the tie-break"
     if why.kind == "absent":
         return f"{why.node} is not in the cluster in {why.run}"
+    if why.kind == "outside":
+        return f"{why.node} is not in the domain where its gang was placed in {why.run}"
     if why.kind == "not examined":
         return f"{why.node} was not examined in {why.run}: the search ended before, or another node was nominated"
     if why.kind == "not scheduled":

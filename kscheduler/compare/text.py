@@ -89,7 +89,7 @@ def _causes(comparison: Comparison) -> list[str]:
 def _cause(why: Why) -> str:
     if why.kind in ("filter", "score"):
         return f"{why.plugin} ({why.kind})"
-    return why.kind
+    return "outside the gang's domain" if why.kind == "outside" else why.kind
 
 
 # --- figures ------------------------------------------------------------------------------------------------------

@@ -7,11 +7,12 @@ the compiled one.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kscheduler.clock import Clock
 from kscheduler.compare.attempts import Attempt, take_attempt, without_details
-from kscheduler.explain.decisions import DecisionLog
+from kscheduler.explain.decisions import NOTHING_REVIEWED, DecisionLog
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.runtime import Framework
@@ -91,7 +92,19 @@ class WatchingLog(ChosenPodsLog):
     def placed(
         self, placed: Sequence[QueuedPodInfo], node_names: Sequence[str], feasible: Sequence[int], now: float
     ) -> None:
-        self._kept.number += len(placed)
+        reviewed, self.reviewed = self.reviewed, NOTHING_REVIEWED
+        kept = self._kept
+        for queued in placed:
+            kept.number += 1
+            if (attempt := reviewed.get(queued.uid)) is not None:
+                kept.add(queued.pod_info.key, replace(attempt, number=kept.number))
+
+    def review(
+        self, queued: QueuedPodInfo, framework: Framework, state: CycleState, found: Decision, now: float
+    ) -> object:
+        kept, pod = self._kept, queued.pod_info
+        nodes = kept.watched.get(pod.key, ())
+        return take_attempt(framework, state, pod, found, self._table, nodes, now - kept.start_s, 0)
 
     def bound(self, uid: str, now: float) -> None:
         pass

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from kscheduler.clock import Clock
 from kscheduler.explain.annotations import AnnotationLane, annotations_of
@@ -28,6 +28,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
 
+NOTHING_REVIEWED: Mapping[str, Any] = {}
 _BOUND: Final = Outcome.BOUND  # which costs more for each pod
 SHARE = 0.005  # share of all time that may be spent on details
 SAVED_S = 0.01  # limit of unspent time, enough for some ten decisions with details of thousands of nodes
@@ -82,6 +83,8 @@ class DecisionLog:
         self._names_generation = -1  # the table's generation when the names were read
         self._has_failed = False
         self._annotations = annotations
+        # Of pods whose placement is recorded next: uid -> what `review` has returned for that placement.
+        self.reviewed: Mapping[str, Any] = NOTHING_REVIEWED
 
     # --- reports of the scheduling cycle ---
 
@@ -99,6 +102,27 @@ class DecisionLog:
 
         `looks_back`: nothing has changed since, so details may be collected.
         """
+        record = self._record(queued, framework, state, found, now, looks_back=looks_back)
+        self.ring.add(record)
+        if record.refusal is not None:
+            self._annotate(record.uid)
+
+    def review(
+        self, queued: QueuedPodInfo, framework: Framework, state: CycleState, found: Decision, now: float
+    ) -> object:
+        """Return what `decided` would record of the search that has just ended, for `reviewed` in case it counts."""
+        return self._record(queued, framework, state, found, now, looks_back=True)
+
+    def _record(
+        self,
+        queued: QueuedPodInfo,
+        framework: Framework,
+        state: CycleState,
+        found: Decision | Rejection,
+        now: float,
+        *,
+        looks_back: bool,
+    ) -> DecisionRecord:
         pod = queued.pod_info
         record = DecisionRecord(pod.uid, pod.key, framework.profile, queued.attempts, now, len(self._table))
         if isinstance(found, Decision):
@@ -109,14 +133,16 @@ class DecisionLog:
         if looks_back and allowance.has_some(now) and _looked_at_nodes(found):
             record.details = self._details(queued, framework, state, record.node, now, allowance)
             record.bytes = record.measure()
-        self.ring.add(record)
-        if record.refusal is not None:
-            self._annotate(pod.uid)
+        return record
 
     def placed(
         self, placed: Sequence[QueuedPodInfo], node_names: Sequence[str], feasible: Sequence[int], now: float
     ) -> None:
-        """Record decisions of the compiled lane, of which only the node and the number of feasible nodes are known."""
+        """Record decisions of the compiled lane, of which only the node and the number of feasible nodes are known.
+
+        Of those that are `reviewed` more is.
+        """
+        reviewed, self.reviewed = self.reviewed, NOTHING_REVIEWED
         nodes, records = len(self._table.node_names), []
         for at, queued in enumerate(placed):
             pod, node_name, fitting = queued.pod_info.pod, node_names[at], feasible[at]
@@ -124,6 +150,8 @@ class DecisionLog:
             key = f"{metadata.namespace}/{metadata.name}"  # as `pod.key`, without its two calls
             profile, attempt = pod.spec.scheduler_name, queued.attempts
             records.append(DecisionRecord(metadata.uid, key, profile, attempt, now, nodes, node_name, nodes, fitting))
+        if reviewed:
+            records = [known if (known := reviewed.get(each.uid)) is not None else each for each in records]
         self.ring.add_many(records)
 
     def first_asked_for(self, batch: Sequence[QueuedPodInfo], now: float) -> int:

@@ -21,7 +21,8 @@ from kscheduler.snapshot.node_table import NodeTable
 
 FITS = 0
 NOT_EXAMINED = 1
-FIRST_STATUS = 2  # stands for the first status; each further status has the next number
+OUTSIDE = 2  # the domain of nodes to which the search was confined
+FIRST_STATUS = 3  # stands for the first status; each further status has the next number
 MAX_STATUSES = 1_000  # if there are more, the rarest are reported as the last of these
 _COMPRESSION = 1  # level of zlib: takes a few tens of microseconds for thousands of nodes
 _NAME_BYTES = 64  # memory per node: a pointer, and the name if the node is no longer in the table
@@ -62,15 +63,16 @@ class NodeDetails(msgspec.Struct, gc=False):
     filters: tuple[str, ...] = ()  # the Filter plugins that ran, in order
     best: tuple[NodeScore, ...] = ()  # empty if there was only one feasible node or none
     values: tuple[ValueOnNode, ...] = ()  # live metric values that plugins used on some nodes
+    is_confined: bool = False  # some nodes are OUTSIDE
 
     def numbers(self) -> array[int]:
-        """Return each row's result: FITS, NOT_EXAMINED, or FIRST_STATUS + an index into `statuses`."""
+        """Return each row's result: FITS, NOT_EXAMINED, OUTSIDE, or FIRST_STATUS + an index into `statuses`."""
         found = array("H")
         found.frombytes(zlib.decompress(self.packed))
         return found
 
     def verdicts(self) -> Iterator[tuple[str, int]]:
-        """Yield (node name, result) for all nodes; the result is FITS, NOT_EXAMINED, or FIRST_STATUS + an index."""
+        """Yield (node name, result) for all nodes; the result is one of those of `numbers`."""
         return ((name, number) for name, number in zip(self.names.names, self.numbers(), strict=False) if name)
 
     def size(self) -> int:
@@ -102,6 +104,7 @@ def take_details(review: CycleReview, names: NodeNames, top_nodes: int, chosen: 
         tuple(map(sys.intern, review.filters)),
         _scored(review, names, best),
         _values(review, names, [row for row, _ in best] or feasible[:top_nodes], rejected, top_nodes),
+        bool(review.outside_rows()),
     )
 
 
@@ -111,7 +114,7 @@ def _without_fault(status: Status) -> Status:
 
 
 def _packed(review: CycleReview, feasible: list[int], rejected: list[tuple[Status, list[int]]]) -> bytes:
-    groups = [(FITS, feasible), (NOT_EXAMINED, review.unexamined_rows())]
+    groups = [(FITS, feasible), (NOT_EXAMINED, review.unexamined_rows()), (OUTSIDE, review.outside_rows())]
     groups += [(FIRST_STATUS + min(place, MAX_STATUSES - 1), rows) for place, (_, rows) in enumerate(rejected)]
     # The largest group is written by one multiplication, not row by row.
     largest = max(groups, key=lambda group: len(group[1]))

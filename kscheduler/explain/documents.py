@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from kscheduler.explain.details import FIRST_STATUS, FITS, NodeDetails, NodeScore, ValueOnNode
+from kscheduler.explain.details import FIRST_STATUS, FITS, OUTSIDE, NodeDetails, NodeScore, ValueOnNode
 from kscheduler.explain.options import DEFAULT_TOP_NODES
 from kscheduler.explain.record import DecisionRecord, Reason, Refusal
 from kscheduler.framework.status import STATUS_LABELS
@@ -15,6 +15,7 @@ from kscheduler.framework.status import STATUS_LABELS
 MAX_NODES = 20_000  # nodes listed one by one with `all_nodes`
 MAX_REASONS = 100
 EXAMPLES = 3  # nodes named for each reason
+MAX_INSIDE = 100  # nodes named of a domain to which a search was confined
 
 Document = dict[str, Any]
 
@@ -35,6 +36,7 @@ def decision_document(
     """
     details, refusal = record.details, record.refusal or NO_REFUSAL
     reasons = _reasons(record)
+    inside = [] if details is None or not details.is_confined else _inside(details)
     document: Document = {
         "attempt": record.attempt,
         "time": written(record.at),
@@ -51,6 +53,8 @@ def decision_document(
         "postFilter": refusal.post_filter,
         "nominatedNode": refusal.nominated,
         "detailed": details is not None,
+        "confinedTo": inside[:MAX_INSIDE],  # nodes of the domain that the search for a gang's pod knew; []: all
+        "confinedToLeftOut": max(len(inside) - MAX_INSIDE, 0),
         "reasons": reasons[:MAX_REASONS],
         "reasonsLeftOut": max(len(reasons) - MAX_REASONS, 0),
         "bestNodes": [] if details is None else [_score_document(score) for score in details.best[:top_nodes]],
@@ -60,6 +64,10 @@ def decision_document(
         document["verdicts"] = dict(islice(_verdicts(details), MAX_NODES))
         document["verdictsLeftOut"] = max(sum(1 for name in details.names.names if name) - MAX_NODES, 0)
     return document
+
+
+def _inside(details: NodeDetails) -> list[str]:
+    return [name for name, number in details.verdicts() if number != OUTSIDE]
 
 
 def _reasons(record: DecisionRecord) -> list[Document]:
@@ -130,8 +138,8 @@ def _value_document(found: ValueOnNode) -> Document:
 
 
 def _verdicts(details: NodeDetails) -> Any:
-    """Yield (node, result) for all nodes: "" if the pod fits, "not examined", or "Plugin: reasons"."""
-    words = ["", "not examined"]
+    """Yield (node, result) for all nodes: "" if the pod fits, "Plugin: reasons", or why it was not looked at."""
+    words = ["", "not examined", "not in the domain of its gang"]
     assert FITS == 0
     assert len(words) == FIRST_STATUS
     words += [f"{status.plugin}: {status.message}" for status in details.statuses]

@@ -127,6 +127,10 @@ def _decision(decision: Document) -> Iterator[str]:
     yield f"Attempt {decision['attempt']} at {decision['time']}, profile {decision['profile']}"
     counts = f"{_number(decision['evaluated'])} of {counted(decision['nodes'], 'node')} looked at"
     yield f"  {counts}, {_number(decision['feasible'])} fit"
+    inside = decision.get("confinedTo")  # absent if an older scheduler answered
+    if inside:
+        left_out = len(inside) - MOST_NODES + decision["confinedToLeftOut"]
+        yield f"  the nodes of the domain that its gang took: {_names(inside[:MOST_NODES], max(left_out, 0))}"
     if decision["finished"] and decision["outcome"] == "bound":
         yield f"  bound at {decision['finished']}"
     if decision["preFilter"]:

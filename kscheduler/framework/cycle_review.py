@@ -108,6 +108,10 @@ class CycleReview:
         """Return the rows that were not examined because the search had found enough feasible nodes."""
         return self._verdicts.rows_with(NOT_EXAMINED, 0)
 
+    def outside_rows(self) -> list[int]:
+        """Return the rows outside the domain of nodes to which the search was confined."""
+        return self._verdicts.rows_with(OUTSIDE, 0)
+
     def best_rows(self, count: int) -> list[tuple[int, int]]:
         """Return up to `count` (row, total score), the best first, ties by row.
 

@@ -38,6 +38,7 @@ from kscheduler.gangs.gang_cycle import NAME, GangBatch, GangCycle
 from kscheduler.gangs.gang_queue import GangQueue
 from kscheduler.gangs.group_events import COSCHEDULING_RESOURCE, GroupEvents
 from kscheduler.gangs.kubernetes_cycle import KubernetesGangCycle
+from kscheduler.gangs.member_reviews import MemberReviews
 from kscheduler.gangs.member_stages import MemberStages
 from kscheduler.gangs.memberwise_cycle import MemberwiseCycle
 from kscheduler.gangs.memberwise_placements import MemberwisePlacements
@@ -189,6 +190,8 @@ class GangParts:
             "stopwatch": settings["stopwatch"],
             "reports": self.reports,
         }
+        if settings["decisions"] is not None:
+            around["reviews"] = MemberReviews(settings["decisions"], self._clock, settings["stopwatch"])
         # 2. Who carries out evictions, and which placements a topology allows.
         executor = GangExecutor(
             handle,

@@ -21,6 +21,7 @@ from kscheduler.framework.status import Status, error_status, unschedulable
 from kscheduler.gangs.domains import DomainIndex
 from kscheduler.gangs.faces import Helpful
 from kscheduler.gangs.gang_queue import GangQueue, Outcome
+from kscheduler.gangs.member_reviews import MemberReviews
 from kscheduler.gangs.planner import MOST_KINDS, Failed, Plan, Planner
 from kscheduler.gangs.preemption.whole import NOT_TRIED, Answer, WholePreemption
 from kscheduler.gangs.registry import Registry
@@ -63,12 +64,15 @@ class GangCycle:
         preemption: WholePreemption | None = None,
         domains: DomainIndex | None = None,
         reservations: Reservations | None = None,
+        reviews: MemberReviews | None = None,
     ) -> None:
         """`preemption`: evicts pods for gangs that do not fit; None: nobody is evicted. `domains`: of node labels.
 
-        `reservations`: room for gangs that have failed for long; None: none is kept.
+        `reservations`: room for gangs that have failed for long; None: none is kept. `reviews`: of members that are to
+        be explained; None: none is.
         """
         self.planner = planner
+        planner.reviews = self._reviews = reviews
         self._topology = None if domains is None else TopologyPlanner(planner, domains, planner.nomination_of)
         self._preemption = preemption
         self.reservations = reservations
@@ -197,6 +201,8 @@ class GangCycle:
         """Record the decisions, so that `kscheduler explain` can say why a member is where it is."""
         uids = {cycle.pod.uid for cycle in held}
         placed = [each for each in plan.placed if each.queued.uid in uids]
+        if self._reviews is not None:
+            self._reviews.placed(placed)
         nodes, feasible = [each.node_name for each in placed], [each.feasible for each in placed]
         self._one.record_placed([each.queued for each in placed], nodes, feasible, started)
 

@@ -67,12 +67,13 @@ class MemberwisePlanner(Planner):
         return plan
 
     def _try(self, plan: MemberwisePlan, queued: QueuedPodInfo) -> None:
-        pod, state = queued.pod_info, CycleState()
+        state = CycleState()
         state.confinement, state.group = plan.within, plan.shared
         state.skips_post_filter = plan.asks_nobody
-        found = self._profiles[pod.pod.spec.scheduler_name].schedule_pod(state, pod)
+        framework = self._profiles[queued.pod_info.pod.spec.scheduler_name]
+        found, review = self._decide(plan, queued, framework, state)
         if not isinstance(found, Rejection):
-            rejection = self._assume(plan, queued, found.node_name, found.feasible, state)
+            rejection = self._assume(plan, queued, found.node_name, found.feasible, state, review)
         elif found.nomination and found.status.is_rejected:
             plan.is_trial = True  # whatever else is found, it will be undone
             rejection = self._assume(plan, queued, found.nomination, 0, state)

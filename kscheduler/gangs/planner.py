@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from kscheduler.cache.cache import Cache
 from kscheduler.framework.compiled_lane import CompiledLane
@@ -18,7 +19,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.runtime import Framework
-from kscheduler.framework.search_outcomes import Rejection
+from kscheduler.framework.search_outcomes import Decision, Rejection
 from kscheduler.gangs.domains import Domain
 from kscheduler.gangs.undo_log import Placed, UndoLog
 from kscheduler.queue.pod_info import QueuedPodInfo
@@ -61,6 +62,16 @@ class Plan:
         return self.fault is None and len(self.placed) >= missing
 
 
+class ReviewsMembers(Protocol):
+    """Decides members so that it can be explained where they went (`MemberReviews`)."""
+
+    def first_asked_for(self, members: Sequence[QueuedPodInfo]) -> int: ...
+
+    def decide(
+        self, queued: QueuedPodInfo, framework: Framework, state: CycleState
+    ) -> tuple[Decision | Rejection, object | None]: ...
+
+
 class Planner:
     """Plans gangs on the cache. Without a compiled lane all members are decided one by one."""
 
@@ -85,6 +96,7 @@ class Planner:
         self._lane = lane
         self._asks_again = asks_again
         self.nominations = nominations
+        self.reviews: ReviewsMembers | None = None  # of members that are to be explained; None: of none
 
     def plan(
         self,
@@ -228,6 +240,10 @@ class Planner:
         """Place leading members by kernels, and return how many."""
         if self._lane is None:
             return 0
+        if self.reviews is not None and not plan.is_trial:
+            members = members[: self.reviews.first_asked_for(members)]
+            if not members:
+                return 0
         pods = [queued.pod_info for queued in members]
         placements = self._lane.place_unless_broken(pods, self.cache.recount)
         if not placements:
@@ -249,17 +265,23 @@ class Planner:
         return count
 
     def _placed(
-        self, plan: Plan, queued: QueuedPodInfo, node_name: str, feasible: int, state: CycleState | None = None
+        self,
+        plan: Plan,
+        queued: QueuedPodInfo,
+        node_name: str,
+        feasible: int,
+        state: CycleState | None = None,
+        review: object | None = None,
     ) -> Placed:
         pod = queued.pod_info
         framework = self._profiles[pod.pod.spec.scheduler_name]
         if framework.only_binds(pod):
-            return Placed(queued, node_name, framework, feasible, None)
+            return Placed(queued, node_name, framework, feasible, None, review)
         state = state or CycleState()
         state.group = plan.shared
         if plan.is_trial:
             state.write(TRIAL, True)
-        return Placed(queued, node_name, framework, feasible, state)
+        return Placed(queued, node_name, framework, feasible, state, review)
 
     def _reserve(self, plan: Plan, placed: Placed) -> Rejection | None:
         """Run the Reserve plugins that have a say in a placed member. Takes it back if one of them rejects it."""
@@ -280,19 +302,33 @@ class Planner:
         state = CycleState()
         state.skips_post_filter = True
         state.confinement, state.group = plan.within, plan.shared
-        found = framework.schedule_pod(state, pod)
+        found, review = self._decide(plan, queued, framework, state)
         if isinstance(found, Rejection):
             return found
-        rejection = self._assume(plan, queued, found.node_name, found.feasible, state)
+        rejection = self._assume(plan, queued, found.node_name, found.feasible, state, review)
         if rejection is not None:
             self._fail(plan, Failed(queued, rejection, has_node=True))
         return None
 
+    def _decide(
+        self, plan: Plan, queued: QueuedPodInfo, framework: Framework, state: CycleState
+    ) -> tuple[Decision | Rejection, object | None]:
+        """Search a node for a member, and review the search if that is asked for and the plan may be carried out."""
+        if self.reviews is None or plan.is_trial:
+            return framework.schedule_pod(state, queued.pod_info), None
+        return self.reviews.decide(queued, framework, state)
+
     def _assume(
-        self, plan: Plan, queued: QueuedPodInfo, node_name: str, feasible: int, state: CycleState
+        self,
+        plan: Plan,
+        queued: QueuedPodInfo,
+        node_name: str,
+        feasible: int,
+        state: CycleState,
+        review: object | None = None,
     ) -> Rejection | None:
         """Assume a member and run Reserve. Returns why a plugin rejects it there; then it is taken back."""
-        placed = self._placed(plan, queued, node_name, feasible, state)
+        placed = self._placed(plan, queued, node_name, feasible, state, review)
         self.cache.assume(_as_placed(placed), node_name)
         plan.placed.add([placed])
         return self._reserve(plan, placed)

@@ -29,6 +29,7 @@ class Placed:
     framework: Framework
     feasible: int  # on how many nodes it fitted
     state: CycleState | None = None  # of its cycle, if Reserve plugins have run; None: none of them has a say
+    review: object | None = None  # what its search found out about the nodes; None: nobody asked
 
 
 class UndoLog:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Container, Sequence
 
 from kscheduler.clock import Clock
-from kscheduler.explain.decisions import DecisionLog
+from kscheduler.explain.decisions import NOTHING_REVIEWED, DecisionLog
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.snapshot.node_table import NodeTable
@@ -33,7 +33,9 @@ class ChosenPodsLog(DecisionLog):
     def placed(
         self, placed: Sequence[QueuedPodInfo], node_names: Sequence[str], feasible: Sequence[int], now: float
     ) -> None:
-        """Record nothing: no chosen pod gets into the compiled lane."""
+        """Record the chosen ones, which are members of gangs: no other chosen pod gets into the compiled lane."""
+        reviewed, self.reviewed = self.reviewed, NOTHING_REVIEWED
+        self.ring.add_many(known for queued in placed if (known := reviewed.get(queued.uid)) is not None)
 
     def first_asked_for(self, batch: Sequence[QueuedPodInfo], now: float) -> int:
         pods = self._pods

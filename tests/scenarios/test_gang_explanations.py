@@ -9,7 +9,7 @@ from kscheduler.explain.explainer import Explainer
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.explain.text import explanation_text, gangs_text
 from kscheduler.scheduler import Options
-from kscheduler.testing.wrappers import make_pod
+from kscheduler.testing.wrappers import make_node, make_pod
 from tests.scenarios.gangs import BY_LABEL, explainer_of, gang, members, near
 from tests.support.world import World, in_virtual_time
 
@@ -122,3 +122,31 @@ async def test_a_gang_that_asks_for_one_domain_of_nodes_says_which() -> None:
         first, _, topology, *_ = gangs_text(document).splitlines()
         assert first.endswith('no node has the label "zone", which its topology requires')
         assert topology == "  topology: in one zone, preferably in one rack, else in one block"
+
+
+@in_virtual_time
+async def test_a_placed_member_that_asks_for_details_has_them_for_the_nodes_of_its_gangs_domain() -> None:
+    async with World(config=BY_LABEL, options=EXPLAINED) as world:
+        explainer = explainer_of(world)
+        for zone in ("a", "b"):
+            for number in range(3):
+                room = 8 if zone == "b" else 3
+                world.add_node(make_node(f"{zone}{number}").capacity(cpu=str(room), memory="16Gi").label("zone", zone))
+        world.cluster.create_object(near("train", 4, required="zone"))
+        for number, pod in enumerate(members("train", 4)):
+            world.add_pod(pod if number == 1 else pod.annotation("kscheduler.io/explain", "details"))
+        await world.until(world.all_bound)
+        asked, other = (explainer.explain(f"default/train-{number}", all_nodes=True) for number in (0, 1))
+    assert asked is not None
+    assert other is not None
+    [decision] = asked["decisions"]
+    assert (decision["detailed"], decision["outcome"]) == (True, "bound")
+    assert decision["confinedTo"] == ["b0", "b1", "b2"]
+    assert decision["verdicts"]["b0"] == ""
+    assert decision["verdicts"]["a0"] == "not in the domain of its gang"
+    assert {each["node"] for each in decision["bestNodes"]} == {"b0", "b1", "b2"}
+    assert decision["reasons"] == []
+    text = explanation_text(asked)
+    assert "Best nodes" in text
+    assert "the nodes of the domain that its gang took: b0, b1, b2" in text
+    assert other["decisions"][0]["detailed"] is False, "nobody asked"

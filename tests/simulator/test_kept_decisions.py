@@ -54,6 +54,38 @@ def test_keeping_decisions_changes_nothing_where_chance_decides() -> None:
     assert without_decisions(played, 20) == without_decisions(played, 0)
 
 
+def test_decisions_about_pods_of_gangs_are_kept_and_change_nothing(tmp_path: Path) -> None:
+    config, workload = tmp_path / "config.yaml", tmp_path / "workload.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{plugins: {permit: {enabled: [{name: Coscheduling}]}}}]\n"
+    )
+    workload.write_text(
+        "seed: 3\nnodes: {count: 12, zones: [a, b, c], shapes: [{name: node, capacity: {cpu: 16, memory: 64Gi}}]}\n"
+        "pods:\n  count: 40\n  arrival: poisson:0.2\n  duration: exp:300\n  shapes:\n"
+        "  - {name: free, requests: {cpu: 3}, gang: {size: 5}}\n"
+        "  - {name: near, requests: {cpu: 4}, gang: {size: 5, required: topology.kubernetes.io/zone}}\n"
+    )
+    found = {}
+    for size in ("0", "7", "all"):
+        output = tmp_path / f"{size}.json"
+        given = ["--workload", str(workload), "--config", str(config), "--quiet", "--output", str(output)]
+        assert simulate(namespace(*given, "--decisions", size)) == 0
+        found[size] = json.loads(output.read_bytes())
+        del found[size]["machine"]
+    kept = {size: report.pop("decisions", None) for size, report in found.items()}
+    assert found["0"] == found["7"] == found["all"]
+    placed = [
+        made[0]
+        for each in kept["all"]["pods"]
+        for made in [each["decisions"]]
+        if made and made[0]["outcome"] == "bound"
+    ]
+    assert len(placed) == found["all"]["pods"]["placed"]
+    assert all(each["detailed"] for each in placed)
+    assert any(each["confinedTo"] for each in placed)
+
+
 def test_a_decision_has_the_scores_of_the_chosen_node_and_of_the_second_choice() -> None:
     kept = decided(scenario(), 5).decisions
     assert kept is not None

@@ -74,7 +74,7 @@ function howMany(pods) {
 
 function causeOf(why) {
   if (why.kind === "filter" || why.kind === "score") return `${why.plugin || "a plugin"} (${why.kind})`;
-  return why.kind === "tie" ? "tie-break" : why.kind;
+  return { tie: "tie-break", outside: "outside the gang's domain" }[why.kind] || why.kind;
 }
 
 function causes(rows) {
