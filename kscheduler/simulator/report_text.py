@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from kscheduler.counted import counted
@@ -13,7 +14,8 @@ from kscheduler.simulator.units import amount, percent, seconds
 
 TOP_REASONS = 8
 TOP_GANGS = 3
-_WIDEST_MESSAGE = 110
+_WIDEST_MESSAGE = 140
+_NONE_AVAILABLE = re.compile(r"0/\d+ nodes are available: ")
 
 
 def to_text(report: Report) -> str:
@@ -151,6 +153,8 @@ def _machine(report: Report) -> list[str]:
 
 def _cut(message: str) -> str:
     message = printable(message)  # a plugin's words, or an extender's
+    if len(message) > _WIDEST_MESSAGE:
+        message = _NONE_AVAILABLE.sub("", message)  # the reasons come after it, as in the message of a gang
     return message if len(message) <= _WIDEST_MESSAGE else message[: _WIDEST_MESSAGE - 3] + "..."
 
 

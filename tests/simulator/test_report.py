@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import msgspec
 import pytest
 
 from kscheduler._fast import UseOverTime
@@ -163,3 +164,14 @@ def test_figures_are_written_for_people() -> None:
     assert amount(1023 * 2**30, "bytes") == "1,020 GiB"
     assert amount(150_880, "cores") == "150,880 cores"
     assert percent(0.4711) == "47.1 %"
+
+
+def test_the_text_of_a_gangs_reason_reaches_what_its_pod_lacks() -> None:
+    lacks = (
+        "0/12 nodes are available: 12 Insufficient nvidia.com/gpu. preemption: its queue may not take room of others."
+    )
+    message = f"gang default/big needs nodes for 64 pods at once, and 48 would have one: pod big-48: {lacks}"
+    report = report_of(Scenario([make_node("n0", cpu="4")], [Arrival(0.0, pod("p0", "9"))]))
+    [reason] = report.reasons
+    text = to_text(msgspec.structs.replace(report, reasons=[msgspec.structs.replace(reason, kind=message)]))
+    assert "48 would have one: pod big-48: 12 Insufficient nvidia.com/gpu. preemption" in text

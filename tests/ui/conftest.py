@@ -20,7 +20,17 @@ from kscheduler.simulator.report import to_compact_json
 from kscheduler.testing.controlplane.patience import CEILING_S
 from kscheduler.ui.page_file import to_html
 from tests.support.skips import package, program
-from tests.ui.reports import busy, comparison, large, loaded, nodeless, what_if, with_decisions, write_record
+from tests.ui.reports import (
+    busy,
+    comparison,
+    large,
+    loaded,
+    nodeless,
+    waiting_gang,
+    what_if,
+    with_decisions,
+    write_record,
+)
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -40,11 +50,12 @@ FLAGS = [
 def addresses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The addresses of self-contained pages.
 
-    They are about a busy run, one with decisions, a large cluster, one whose pods declare their use, a comparison and
-    a what-if.
+    They are about a busy run, one with decisions, a large cluster, one whose pods declare their use, one with a gang
+    that waits, a comparison and a what-if.
     """
     folder = tmp_path_factory.mktemp("pages")
     reports = {"busy": busy(), "decided": with_decisions(), "large": large(), "loaded": loaded()}
+    reports["waiting gang"] = waiting_gang()
     documents = {name: to_compact_json(report) for name, report in reports.items()}
     documents["compared"] = msgspec.json.encode(comparison())
     documents["what-if"] = msgspec.json.encode(what_if())

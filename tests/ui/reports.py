@@ -111,6 +111,17 @@ def gang_runs() -> GangRuns:
     return GangRuns(4, 1, 1, 1, 1, 65.0, 30.0, 30.0, [ran, holding, lacking], 1)
 
 
+def waiting_gang() -> Report:
+    """Return the report of a run in which a gang waits of which each pod would fit by itself."""
+    report = report_of(Scenario([make_node("n0", cpu="16")], [Arrival(0.0, pod("train-0", "20"))]))
+    message = "gang default/train needs nodes for 8 pods at once, and 4 would have one: pod train-4: ..."
+    unplaced = [msgspec.structs.replace(each, message=message, requests={"cpu": 4.0}) for each in report.unplaced]
+    waiting = GangRun("default/train", 8, 8, 0, "waiting", 0.0, None, 0.0)
+    return msgspec.structs.replace(
+        report, unplaced=unplaced, gangs=GangRuns(1, 0, 0, 1, 0, 0.0, 0.0, 0.0, [waiting], 0)
+    )
+
+
 def _in_zone(node: Node, zone: str) -> Node:
     labels = {ZONE: zone, "team": SCRIPT if zone == "zone-0" else "b"}
     return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, labels=labels))

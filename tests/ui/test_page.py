@@ -317,6 +317,17 @@ def test_the_gangs_of_a_run_show_what_they_hold(page: Page, address: str) -> Non
     ).is_visible()
 
 
+def test_no_filter_is_blamed_for_a_pod_that_would_fit_without_its_gang(page: Page, addresses: dict[str, str]) -> None:
+    opened(page, addresses["waiting gang"])
+    verdict = page.get_by_text("0 of 1 gang ran; 1 gang waits and holds nothing.")
+    assert verdict.get_attribute("class") == "verdict warn"
+    opened(page, addresses["waiting gang"], "#/why")
+    assert page.get_by_text(
+        "1 node has room for what it requests: the message says what keeps it from it."
+    ).is_visible()
+    assert page.get_by_text("filters reject").count() == 0
+
+
 def test_a_comparison_names_the_first_plugin_that_says_why(page: Page, addresses: dict[str, str]) -> None:
     opened(page, addresses["compared"])
     assert page.locator("main").get_attribute("data-view") == "compare"

@@ -18,7 +18,7 @@ export function gangsCard({ gangs, simulated_s: total }) {
   const table = plainTable("How each gang went", [["Gang"], ["Minimum", number], ["Pods", number], ["On nodes at the end", number], ["Outcome", "message"], ["Idle on nodes", number]],
     rows.map((run) => [shortName(run.gang), whole(run.minimum), whole(run.pods), whole(run.placed), GANG_OUTCOMES[run.state](run), seconds(run.idle_pod_s)]));
   return card("Gangs", "A gang runs once its minimum of pods has nodes; until then its pods stand idle on theirs. Idle: summed over its pods.",
-    el("div", { className: gangs.holding ? "verdict warn" : "verdict good" }, outcomes(gangs)),
+    el("div", { className: gangs.ran < gangs.total ? "verdict warn" : "verdict good" }, outcomes(gangs)),
     drawn.length ? el("h3", {}, drawn.length < gangs.total ? `Pods on nodes, of the first ${whole(drawn.length)} gangs` : "Pods on nodes") : null,
     drawn.length ? linesOf(drawn, total) : null,
     table, left ? paragraph(`${whole(left)} more gangs are not listed.`) : null);

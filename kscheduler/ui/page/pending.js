@@ -71,7 +71,7 @@ function answer(report, pod) {
   if (counts) cards.push(rejected(counts));
   cards.push(...claimsOfPod(report, pod.pod));
   const found = pod.left_s === null ? nearestNodes(report, pod, 8) : null;
-  if (found) cards.push(wide(nearest(report, found)));
+  if (found) cards.push(wide(nearest(report, found, counts)));
   const kind = kindOf(pod.message), alike = report.unplaced.filter((each) => each.pod !== pod.pod && kindOf(each.message) === kind).length;
   if (alike) cards.push(wide(card("Others", "", paragraph(`${whole(alike)} more ${alike === 1 ? "pod waits" : "pods wait"} for the same reasons: `,
     link(address("pending", { reason: kind }), "show them")))));
@@ -94,9 +94,11 @@ function rejected({ nodes, filters, preemption }) {
     ...(preemption.length ? [el("h3", {}, "Would preemption help?"), bars(preemption, nodes)] : []));
 }
 
-function nearest(report, found) {
-  const roomy = found.roomy === 1 ? "1 node has room for what it requests: other filters reject it."
-    : `${whole(found.roomy)} nodes have room for what it requests: other filters reject them.`;
+// `counts`: what the message says of the nodes; without it something else keeps the pod from them, as its gang or its queue does.
+function nearest(report, found, counts) {
+  const [have, them] = found.roomy === 1 ? ["has", "it"] : ["have", "them"];
+  const why = counts ? `other filters reject ${them}` : `the message says what keeps it from ${them}`;
+  const roomy = `${counted(found.roomy, "node")} ${have} room for what it requests: ${why}.`;
   const rows = found.nearest.map((each) => [link(address("nodes", { node: each.node }), shortName(each.node)), lacks(report, each.lacks)]);
   return card("Nearest nodes", "By free resources at the end of the run, whatever else a filter asks for.", found.roomy ? paragraph(roomy) : null,
     rows.length ? plainTable("Nearest nodes", [["Node"], ["Would have room with"]], rows) : null);
