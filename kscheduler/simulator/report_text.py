@@ -47,8 +47,11 @@ def _pods(report: Report) -> list[str]:
         lines.append(f"{counted(pods.unplaced, 'still waits', 'still wait')} for a node")
     if pods.left_unplaced:
         lines.append(f"{pods.left_unplaced:,} left before they got one")
+    preempted = len(report.preempted)
     if pods.finished:
-        lines.append(f"{pods.finished:,} finished, {counted(pods.running, 'is on a node', 'are on nodes')} at the end")
+        left = {"finished": pods.finished - preempted, "preempted": preempted}
+        ended = "".join(f"{number:,} {how}, " for how, number in left.items() if number)
+        lines.append(f"{ended}{counted(pods.running, 'is on a node', 'are on nodes')} at the end")
     attempts = ", ".join(f"{count:,} {result}" for result, count in report.attempts.items())
     lines.append(f"ended after {seconds(report.simulated_s)} of virtual time: {report.ending}")
     return [*lines, f"attempts: {attempts}"] if attempts else lines

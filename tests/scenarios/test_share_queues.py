@@ -63,6 +63,32 @@ async def test_a_queue_uses_what_others_do_not_use_until_they_want_it() -> None:
         assert {each.metadata.name for each in here.cluster.pods.values()} >= {"p2", "p3"}, "the least important went"
 
 
+@pytest.mark.parametrize(
+    ("coming", "told"),
+    [
+        pytest.param(pod("q", "b"), "a pod, by the shares of queues", id="another queue"),
+        pytest.param(pod("q", "a", priority=90), "a higher priority pod", id="the same queue"),
+    ],
+)
+def test_victims_are_told_whether_shares_or_priorities_decided(coming: PodBuilder, told: str) -> None:
+    @in_virtual_time
+    async def play() -> None:
+        async with World(config=parse_config(CONFIG, "test"), expect_conditions=False) as here:
+            has_queues(here, queue("a", "", 2), queue("b", "", 2))
+            await here.sleep(1.0)
+            here.add_node("n1", cpu="4")
+            for number in range(4):
+                here.add_pod(pod(f"p{number}", "a", priority=10 * number).grace_period(600))
+            await here.until(here.all_bound)
+            here.add_pod(coming)
+            await here.until(lambda: bool(here.pod("p0").metadata.deletion_timestamp))
+            conditions = here.pod("p0").status.conditions or ()
+            [message] = [each.message for each in conditions if each.type == "DisruptionTarget"]
+            assert message == f"default-scheduler: preempting to accommodate {told}"
+
+    play()
+
+
 @in_virtual_time
 async def test_queues_that_want_more_than_there_is_get_it_by_their_weights() -> None:
     async with world() as here:

@@ -12,6 +12,7 @@ from kscheduler.simulator.accounting import Moment, NodeRow
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.fragmentation import fragmentation
 from kscheduler.simulator.report import build_report, kind_of, to_json
+from kscheduler.simulator.report_history import Preempted
 from kscheduler.simulator.report_text import to_text
 from kscheduler.simulator.run import RunSettings, simulate_scenario
 from kscheduler.simulator.scenario import Arrival, Scenario
@@ -175,3 +176,14 @@ def test_the_text_of_a_gangs_reason_reaches_what_its_pod_lacks() -> None:
     [reason] = report.reasons
     text = to_text(msgspec.structs.replace(report, reasons=[msgspec.structs.replace(reason, kind=message)]))
     assert "48 would have one: pod big-48: 12 Insufficient nvidia.com/gpu. preemption" in text
+
+
+def test_pods_that_were_preempted_have_not_finished() -> None:
+    arrivals = [Arrival(float(number), pod(f"p{number}", "1"), runs_s=5.0) for number in range(3)]
+    report = report_of(Scenario([make_node("n0", cpu="4")], arrivals))
+    assert "\n3 finished, 0 are on nodes at the end\n" in to_text(report)
+    victims = [Preempted(f"default/p{number}", 0, "n0", 0.0, 5.0, "") for number in range(3)]
+    text = to_text(msgspec.structs.replace(report, preempted=victims[:1]))
+    assert "\n2 finished, 1 preempted, 0 are on nodes at the end\n" in text
+    text = to_text(msgspec.structs.replace(report, preempted=victims))
+    assert "\n3 preempted, 0 are on nodes at the end\n" in text

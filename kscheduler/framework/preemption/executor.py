@@ -16,6 +16,7 @@ from kscheduler.api.objects import Pod, PodCondition
 from kscheduler.errors import APIError
 from kscheduler.framework.dry_runs import Candidate
 from kscheduler.framework.interface import Handle
+from kscheduler.quotas.pod_demand import NO_QUEUE
 from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
@@ -203,14 +204,30 @@ class Executor:
         self._evictions.record_event(victim, preemptor.pod, note)
 
     def _condition(self, victim: Pod, preemptor: PodInfo) -> PodCondition:
+        kind = self.kind_of(preemptor)
+        whom = (
+            f"a {kind}, by the shares of queues"
+            if self._goes_by_shares(victim, preemptor)
+            else f"a higher priority {kind}"
+        )
         return PodCondition(
             type=CONDITION,
             status="True",
             reason=REASON,
-            message=f"{preemptor.pod.spec.scheduler_name}: preempting to accommodate a higher priority "
-            f"{self.kind_of(preemptor)}",
+            message=f"{preemptor.pod.spec.scheduler_name}: preempting to accommodate {whom}",
             observed_generation=victim.metadata.generation,
         )
+
+    def _goes_by_shares(self, victim: Pod, preemptor: PodInfo) -> bool:
+        """Return True if the victim leaves to a pod of another queue with shares, or moves for one of its own.
+
+        Priorities decide between other pods only.
+        """
+        queues = self._handle.share_queues
+        if not queues.is_followed:
+            return False
+        theirs, mine = queues.demands.queue_of(victim), queues.demands.queue_of(preemptor.pod)
+        return mine != NO_QUEUE and (theirs != mine or (victim.spec.priority or 0) >= preemptor.priority)
 
 
 def is_ending_for_preemption(pod: Pod) -> bool:
