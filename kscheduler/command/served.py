@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kscheduler.client.kube import KubeClient
@@ -19,6 +20,7 @@ from kscheduler.config.routing import RoutingConfig
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
 from kscheduler.explain.explainer import Leadership
+from kscheduler.observability import logs
 from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Scheduler
 from kscheduler.serving.health import Health
@@ -146,6 +148,8 @@ def build_server(
     server.add_handler("/metrics/resources", PodResourceMetrics(watched[0].pods.store).answer)
     add_record(server, watched[0])
     add_zpages(server, options, config.release.version, clock)
+    if config.enable_profiling:  # as kube-scheduler
+        add_verbosity_switch(server, options)
     return [trust, endpoint]
 
 
@@ -241,6 +245,14 @@ def add_zpages(server: Server, options: RunOptions, emulated: str, clock: Clock)
 
     server.add_handler("/flagz", flagz(dict(options.flags)), reads_scheduler=False)
     server.add_handler("/statusz", statusz(clock, emulated, lambda: server.paths), reads_scheduler=False)
+
+
+def add_verbosity_switch(server: Server, options: RunOptions) -> None:
+    """Have the server change the verbosity of the log on request; that of `--vmodule` stays the least."""
+    from kscheduler.serving.debug_flags import PATH, verbosity_switch
+
+    switch = verbosity_switch(partial(logs.set_verbosity, vmodule=options.vmodule))
+    server.add_handler(PATH, switch, method="PUT", reads_scheduler=False)
 
 
 def page_thread() -> LoopThread:

@@ -67,13 +67,16 @@ class Server(Listener):
         self.add_handler("/metrics/slis", self._answer_slis)
         self.add_handler("/configz", self._answer_config)
 
-    def add_handler(self, path: str, handler: Handler, *, reads_scheduler: bool = True) -> None:
-        """Have authorized GET requests of `path` answered by `handler`. Must be called before `start`.
+    def add_handler(self, path: str, handler: Handler, *, method: str = "GET", reads_scheduler: bool = True) -> None:
+        """Have authorized requests of `path` answered by `handler`. Must be called before `start`.
 
         With `reads_scheduler` the handler runs on the scheduler's event loop, otherwise on the server's own, if that is
         another one.
         """
-        self.app.router.add_get(path, handler)
+        if method == "GET":
+            self.app.router.add_get(path, handler)  # and HEAD
+        else:
+            self.app.router.add_route(method, path, handler)
 
     @property
     def paths(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""/statusz, /flagz and /metrics/slis are kube-scheduler's: kinds, fields, lines, flags, refusals and metrics."""
+"""/statusz, /flagz, /metrics/slis and /debug/flags/v are kube-scheduler's: fields, lines, flags, refusals, metrics."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from kscheduler.command.flags.ineffective import IGNORED_FLAGS
+from kscheduler.serving.debug_flags import PATH as VERBOSITY
 from kscheduler.testing.controlplane.kscheduler import KScheduler
 from kscheduler.testing.controlplane.kubescheduler import KubeScheduler
 from kscheduler.testing.controlplane.probes import unverified_tls
@@ -70,7 +71,7 @@ def ask(scheduler: SchedulerProcess, path: str, accept: str = "") -> Answer:
 
 
 def test_pages_for_debugging_are_kube_schedulers(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SchedulerProcess, "open_paths", f"{OPEN_PATHS},/statusz,/flagz,/metrics/slis")
+    monkeypatch.setattr(SchedulerProcess, "open_paths", f"{OPEN_PATHS},/statusz,/flagz,/metrics/slis,{VERBOSITY}")
     ours = KScheduler(workspace.control_plane, configuration={"profiles": [{"schedulerName": "ours"}]})
     both = ours, KubeScheduler(workspace.control_plane)
     for path in ("/statusz", "/flagz"):
@@ -79,6 +80,7 @@ def test_pages_for_debugging_are_kube_schedulers(workspace: Workspace, monkeypat
     check_statusz(both)
     check_flags(both)
     check_slis(both)
+    check_verbosity(both)
 
 
 def check_answers(both: Both, path: str, accept: str) -> None:
@@ -125,6 +127,26 @@ def check_slis(both: Both) -> None:
         assert ask(each, "/readyz").status == 200
     ours, theirs = (_series(ask(each, "/metrics/slis").text) for each in both)
     assert {each for each in theirs if each.startswith("kubernetes_")} == ours
+
+
+def check_verbosity(both: Both) -> None:
+    """A verbosity is set with the same words, and what is none is refused."""
+    for text in ("5", "0"):
+        ours, theirs = (put(each, VERBOSITY, text) for each in both)
+        assert ours == theirs == (200, f"successfully set klog.logging.verbosity to {text}\n")
+    for text in ("five", "-1", ""):
+        assert [put(each, VERBOSITY, text)[0] for each in both] == [400, 400], text
+    assert "verbosity of the log changed" in both[0].process.log_text()
+
+
+def put(scheduler: SchedulerProcess, path: str, text: str) -> tuple[int, str]:
+    request = urllib.request.Request(f"{scheduler.url}{path}", data=text.encode(), method="PUT")
+    try:
+        with urllib.request.urlopen(request, context=unverified_tls()) as got:
+            return got.status, got.read().decode()
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, refused.read().decode()
 
 
 def _series(text: str) -> set[str]:

@@ -14,7 +14,7 @@ def _defaults() -> dict[str, str]:
     """Return what flags that are not given say, as in kube-scheduler, though the configuration may say otherwise."""
     from kscheduler.config.defaults import CLIENT_CONNECTION, LEADER_ELECTION  # `run` alone needs them
 
-    found = {"leader-elect": "true"}
+    found = {"leader-elect": "true", "profiling": "true"}
     for prefix, values in (("leader-elect", LEADER_ELECTION), ("kube-api", CLIENT_CONNECTION)):
         for name, value in values.items():
             found[f"{prefix}-{name.replace('_', '-')}"] = f"{value:g}" if isinstance(value, float) else str(value)

@@ -20,12 +20,11 @@ IGNORED_FLAGS: dict[str, str] = {
     "--min-compatibility-version": "no implemented feature depends on it",
     "--permit-address-sharing": "the address is not shared",
     "--permit-port-sharing": "the port is not shared",
-    "--profiling": "there is no such endpoint",
     "--show-hidden-metrics-for-version": "no metrics are hidden",
     "--tls-curve-preferences": "OpenSSL's defaults are used",
 }
 # Flags that only take effect without a configuration file, as in kube-scheduler.
-_WITHOUT_CONFIG = ("--kube-api-qps", "--kube-api-burst", "--kube-api-content-type")
+_WITHOUT_CONFIG = ("--kube-api-qps", "--kube-api-burst", "--kube-api-content-type", "--profiling")
 # Flag -> (the header that API aggregation requires in its value, what kind of header it is).
 _STANDARD_HEADERS = {
     "--requestheader-username-headers": ("X-Remote-User", "header"),

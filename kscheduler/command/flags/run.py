@@ -32,7 +32,7 @@ from kscheduler.serving.tls_policy import INSECURE_SUITES, PREFERRED_SUITES, TLS
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     _add_cluster_flags(parser.add_argument_group("configuration and cluster"))
-    _add_connection_flags(parser.add_argument_group("connection, for a start without --config"))
+    _add_unconfigured_flags(parser.add_argument_group("for a start without --config"))
     _add_serving_flags(parser.add_argument_group("endpoint"))
     _add_authentication_flags(parser.add_argument_group("who may read the endpoint"))
     _add_election_flags(parser.add_argument_group("leader election (these override the configuration)"))
@@ -181,7 +181,7 @@ def _add_authentication_flags(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _add_connection_flags(group: argparse._ArgumentGroup) -> None:
+def _add_unconfigured_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--kube-api-qps", type=real, default=None, metavar="N", help="writes a second to the apiserver (default 50)"
     )
@@ -189,6 +189,12 @@ def _add_connection_flags(group: argparse._ArgumentGroup) -> None:
         "--kube-api-burst", type=int32, default=None, metavar="N", help="writes at once on top of it (default 100)"
     )
     group.add_argument("--kube-api-content-type", default=None, metavar="TYPE", help="shown at /configz, nothing else")
+    add_boolean(
+        group,
+        "--profiling",
+        "serve /debug/flags/v, by which the verbosity of the log is changed; no profiles (default true)",
+        default=None,
+    )
 
 
 def _add_metric_flags(group: argparse._ArgumentGroup) -> None:

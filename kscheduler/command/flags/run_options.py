@@ -61,6 +61,7 @@ class RunOptions:
     authorization: AuthorizationOptions = field(default_factory=AuthorizationOptions)
     always_allow_paths: tuple[str, ...] = ("/healthz", "/readyz", "/livez")
     connection: ConnectionFlags = ConnectionFlags()
+    profiling: bool | None = None  # None: as the configuration says
     leader_election: LeaderElectionFlags = LeaderElectionFlags()
     pod_max_in_unschedulable_pods_s: float = 300.0
     logging_format: str = "text"
@@ -91,22 +92,26 @@ def apply_run_options(config: SchedulerConfig, options: RunOptions) -> Scheduler
     """Return the configuration with the values of flags in place of its own.
 
     Leader election flags always apply, --kubeconfig if the configuration names no kubeconfig, and other connection
-    flags if there is no configuration file. The result is not validated: `config.check_config` does that.
+    flags and --profiling if there is no configuration file. The result is not validated: `config.check_config` does
+    that.
     """
     given = options.leader_election
     overrides = {name: getattr(given, name) for name in LeaderElectionFlags.__slots__}
     election = {name: value for name, value in overrides.items() if value is not None}
     connection = config.client_connection
+    profiling = config.enable_profiling
     if options.kubeconfig and not connection.kubeconfig:
         connection = msgspec.structs.replace(connection, kubeconfig=options.kubeconfig)
     if not options.config:
         flags = {name: getattr(options.connection, name) for name in ConnectionFlags.__slots__}
         given_flags = {name: value for name, value in flags.items() if value is not None}
         connection = msgspec.structs.replace(connection, **given_flags)
+        profiling = profiling if options.profiling is None else options.profiling
     return msgspec.structs.replace(
         config,
         leader_election=msgspec.structs.replace(config.leader_election, **election),
         client_connection=connection,
+        enable_profiling=profiling,
     )
 
 

@@ -25,16 +25,16 @@ class ServerWithPage(Server):
     page: LivePage  # set before `start`
     main: asyncio.AbstractEventLoop  # the scheduler's, set before the first handler is added
 
-    def add_handler(self, path: str, handler: Handler, *, reads_scheduler: bool = True) -> None:
+    def add_handler(self, path: str, handler: Handler, *, method: str = "GET", reads_scheduler: bool = True) -> None:
         if not reads_scheduler:
-            super().add_handler(path, handler)
+            super().add_handler(path, handler, method=method)
             return
         main = asyncio.get_running_loop()
 
         async def answered(request: web.Request) -> web.StreamResponse:
             return await handler(request)
 
-        super().add_handler(path, across(main, answered))
+        super().add_handler(path, across(main, answered), method=method)
 
     @property
     def paths(self) -> list[str]:

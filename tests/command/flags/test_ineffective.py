@@ -11,10 +11,10 @@ from tests.command.flags.given import run
 
 
 def test_flags_without_meaning_here_are_accepted_with_a_warning() -> None:
-    options = run("--http2-max-streams-per-connection=9", "--profiling")
+    options = run("--http2-max-streams-per-connection=9", "--contention-profiling")
     assert options.warnings == (
+        "--contention-profiling has no effect: there is no such profile",
         "--http2-max-streams-per-connection has no effect: only HTTP/1.1 is served",
-        "--profiling has no effect: there is no such endpoint",
     )
 
 
@@ -38,8 +38,16 @@ def test_headers_without_the_standard_one_are_warned_of(name: str, standard: str
 
 
 def test_with_a_configuration_file_they_do_nothing_and_say_so() -> None:
-    options = run("--config=/c", "--kube-api-qps=7.5", "--kube-api-burst=9", "--kube-api-content-type=x")
+    options = run(
+        "--config=/c", "--kube-api-qps=7.5", "--kube-api-burst=9", "--kube-api-content-type=x", "--profiling=false"
+    )
     assert apply_run_options(default_config(), options) == default_config()
     assert options.warnings == tuple(
-        f"--kube-api-{name} has no effect: the configuration file decides" for name in ("qps", "burst", "content-type")
+        f"--{name} has no effect: the configuration file decides"
+        for name in ("kube-api-qps", "kube-api-burst", "kube-api-content-type", "profiling")
     )
+
+
+def test_without_a_configuration_file_profiling_is_that_of_the_flag() -> None:
+    assert not apply_run_options(default_config(), run("--profiling=false")).enable_profiling
+    assert apply_run_options(default_config(), run()).enable_profiling

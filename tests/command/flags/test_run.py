@@ -169,6 +169,7 @@ IMPLEMENTED = {
     "--logging-format": ("json", "logging_format"),
     "--master": ("x", "master"),
     "--pod-max-in-unschedulable-pods-duration": ("1s", "pod_max_in_unschedulable_pods_s"),
+    "--profiling": ("false", "profiling"),
     "--requestheader-allowed-names": ("x", "authentication"),
     "--requestheader-client-ca-file": ("x", "authentication"),
     "--requestheader-extra-headers-prefix": ("x", "authentication"),
