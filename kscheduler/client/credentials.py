@@ -45,6 +45,7 @@ class Endpoint:
     ssl: ssl.SSLContext | None  # None for plain http, or to trust the system's certificate authorities
     server_name: str | None = None  # checked against the certificate instead of the host's name
     proxy: SecretURL | None = None
+    client_pair: tuple[str, str | None] | None = None  # files of the client certificate and its key, of a kubeconfig
 
     @property
     def is_tls(self) -> bool:
@@ -234,6 +235,7 @@ async def from_kubeconfig(clock: Clock, paths: str, context: str = "") -> Creden
         tls,
         configuration.tls_server_name or None,
         _proxy(configuration, checked),
+        (configuration.cert_file, configuration.key_file) if configuration.cert_file else None,
     )
     changes = bool(checked.user.keys() & {"exec", "auth-provider", "tokenFile", "client-certificate"})
     credentials = Credentials(endpoint, clock, header=header(), reload=reload if changes else None)

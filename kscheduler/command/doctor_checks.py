@@ -35,6 +35,9 @@ SPARE = 2  # a limit of so many times what is needed
 CGROUP = Path("/sys/fs/cgroup/memory.max")  # of version 2
 MEMINFO = Path("/proc/meminfo")
 _MIB = 1 << 20
+# Only the roles: whoever has kustomizations of their own would have their image and replicas replaced by the base's.
+ROLES = "kubectl apply -f deploy/base/rbac.yaml"
+LEASE_ROLES = {"kube-system": "kubectl apply -f deploy/replace-kube-scheduler/rbac.yaml"}  # by the Lease's namespace
 
 
 class Level(enum.Enum):
@@ -153,7 +156,7 @@ async def rights(client: Reviews, election: LeaderElection, account: str | None 
     missing = [right for right, is_allowed in zip(wanted, allowed, strict=True) if not is_allowed]
     if not missing:
         return Finding(Level.OK, "rights", f"{who} has all {len(wanted)} that a scheduler needs")
-    return Finding(Level.FAIL, "rights", f"{who} may not {in_words(missing)}", "kubectl apply -k deploy/base")
+    return Finding(Level.FAIL, "rights", f"{who} may not {in_words(missing)}", ROLES)
 
 
 def _service_account(account: str) -> User:
@@ -173,7 +176,7 @@ async def lease(client: Leases, election: LeaderElection, clock: Clock) -> Findi
     except NotFound:
         return Finding(Level.OK, "lease", f"{shown} does not exist yet: the first scheduler makes it")
     except Forbidden as error:
-        return Finding(Level.FAIL, "lease", str(error), "kubectl apply -k deploy/base")
+        return Finding(Level.FAIL, "lease", str(error), LEASE_ROLES.get(namespace, ROLES))
     except (APIError, DecodeError) as error:
         return Finding(Level.FAIL, "lease", str(error), f"kubectl get lease {name} -n {namespace} -o yaml")
     if not spec.holder_identity:

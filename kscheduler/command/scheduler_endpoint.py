@@ -1,4 +1,4 @@
-"""Sends requests to the HTTPS endpoint of a running scheduler, with a user's token.
+"""Sends requests to the HTTPS endpoint of a running scheduler, with a user's token or client certificate.
 
 The requests usually go through `kubectl port-forward`. The endpoint's certificate is verified except on a loopback
 address, since by default it is self-signed.
@@ -15,11 +15,11 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kscheduler.client.credentials import from_kubeconfig
 from kscheduler.client.kube import KubeClient
-from kscheduler.client.tls import trust_anybody, verifying_context
+from kscheduler.client.tls import load_pair, trust_anybody, verifying_context
 from kscheduler.client.urls import is_loopback
 from kscheduler.clock import Clock
 from kscheduler.errors import (
@@ -48,7 +48,7 @@ class EndpointOptions(Protocol):
     @property
     def server(self) -> str: ...
     @property
-    def kubeconfig(self) -> str: ...  # kubeconfig whose token is sent; "": none
+    def kubeconfig(self) -> str: ...  # kubeconfig whose token and client certificate are shown; "": none
     @property
     def lease(self) -> str: ...  # namespace/name of the Lease, to name the leader if no server answers
     @property
@@ -90,11 +90,12 @@ class SchedulerEndpoint:
     """The endpoint of one scheduler, for the user whom the options name."""
 
     def __init__(self, options: EndpointOptions, clock: Clock) -> None:
-        """Read the token. Raises ConfigError for files that cannot be used."""
+        """Read the credentials. Raises ConfigError for files that cannot be used."""
         self._options = options
         self._clock = clock
-        self._token = _token(options, clock)
-        self._tls = _tls(options)
+        credentials = _credentials(options, clock)
+        self._token = credentials.token
+        self._tls = _tls(options, credentials.client_pair)
         self.shown = SecretURL(options.server).shown  # the server's URL without secrets
 
     def get(self, path: str) -> str:
@@ -145,7 +146,7 @@ class SchedulerEndpoint:
         server = self.shown
         if status in (401, 403):
             return Forbidden(
-                f"{server}: {message}. Show a token that may get {path}: --token-file FILE, or --kubeconfig FILE",
+                f"{server}: {message}. Show credentials that may get {path}: --token-file FILE, or --kubeconfig FILE",
                 status=status,
             )
         if status == 404 and "not known" in message:
@@ -201,7 +202,13 @@ async def _holder(kubeconfig: str, namespace: str, name: str, clock: Clock) -> s
 # --- credentials ---
 
 
-def _token(options: EndpointOptions, clock: Clock) -> str:
+class _Credentials(NamedTuple):
+    token: str = ""
+    client_pair: tuple[str, str | None] | None = None  # files of a client certificate and its key
+
+
+def _credentials(options: EndpointOptions, clock: Clock) -> _Credentials:
+    """Return what --token-file holds, else what --kubeconfig has of its user."""
     if options.token_file:
         try:
             token = read_input(options.token_file, MAX_TOKEN_BYTES).decode().strip()
@@ -213,24 +220,25 @@ def _token(options: EndpointOptions, clock: Clock) -> str:
                 f"--token-file {options.token_file}: expected a token, got nothing, or a text with a line end or "
                 "another character that no token has"
             )
-        return token
+        return _Credentials(token)
     if options.kubeconfig:
-        return asyncio.run(_kubeconfig_token(options.kubeconfig, clock))
-    return ""
+        return asyncio.run(_kubeconfig_credentials(options.kubeconfig, clock))
+    return _Credentials()
 
 
-async def _kubeconfig_token(kubeconfig: str, clock: Clock) -> str:
-    header = await (await from_kubeconfig(clock, kubeconfig)).authorization()
-    scheme, _, token = header.partition(" ")
-    if scheme != "Bearer" or not token:
+async def _kubeconfig_credentials(kubeconfig: str, clock: Clock) -> _Credentials:
+    credentials = await from_kubeconfig(clock, kubeconfig)
+    scheme, _, token = (await credentials.authorization()).partition(" ")
+    found = _Credentials(token if scheme == "Bearer" else "", credentials.endpoint.client_pair)
+    if found == _Credentials():
         raise ConfigError(
-            f"--kubeconfig {kubeconfig}: expected a user with a token, since the scheduler reads no client "
-            "certificates; try --token-file with what `kubectl create token` prints"
+            f"--kubeconfig {kubeconfig}: expected a user with a token or a client certificate; "
+            "try --token-file with what `kubectl create token` prints"
         )
-    return token
+    return found
 
 
-def _tls(options: EndpointOptions) -> ssl.SSLContext:
+def _tls(options: EndpointOptions, client_pair: tuple[str, str | None] | None) -> ssl.SSLContext:
     try:
         context = verifying_context(options.certificate_authority)
     except (OSError, ssl.SSLError) as error:
@@ -238,6 +246,8 @@ def _tls(options: EndpointOptions) -> ssl.SSLContext:
         raise ConfigError(f"--certificate-authority {options.certificate_authority}: {reason}") from error
     if options.insecure_skip_tls_verify or (not options.certificate_authority and _is_here(options.server)):
         trust_anybody(context)
+    if client_pair is not None:
+        load_pair(context, *client_pair)  # it was loaded for the apiserver already
     return context
 
 

@@ -200,7 +200,9 @@ class Explainer:
         if latest is None:
             attempts = 0 if queued is None else queued.attempts
             words = f"waits, after {counted(attempts, 'attempt')}" if attempts else "waits for its first attempt"
-            return words + (self._standing_by() or ("; the decisions on it are not on record" if attempts else ""))
+            if standing_by := self._standing_by():  # whether there was an attempt, the leader alone knows
+                return (words if attempts else "waits") + standing_by
+            return words + ("; the decisions on it are not on record" if attempts else "")
         return _outcome(latest)
 
     def _why_bound(self, pod: Pod, latest: DecisionRecord | None) -> str:

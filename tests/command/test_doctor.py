@@ -8,6 +8,7 @@ from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from kscheduler.api.objects import Lease, LeaseSpec
@@ -100,7 +101,7 @@ async def test_missing_rights_are_named_with_what_grants_them() -> None:
     finding = await checks.rights(cluster, ELECTION)
     assert finding.level is Level.FAIL
     assert finding.text.endswith("may not list, watch nodes; create leases in kube-system")
-    assert finding.mend == "kubectl apply -k deploy/base"
+    assert finding.mend == "kubectl apply -f deploy/base/rbac.yaml"
 
 
 async def test_the_rights_of_a_service_account_are_asked_for_by_its_name() -> None:
@@ -175,9 +176,11 @@ async def test_the_holder_of_the_lease_is_named(lease: Lease | None, level: Leve
     assert words in finding.text
 
 
-async def test_a_lease_that_may_not_be_read_is_a_failure() -> None:
-    finding = await checks.lease(Cluster(may_read_leases=False), ELECTION, StandingClock())
-    assert (finding.level, finding.mend) == (Level.FAIL, "kubectl apply -k deploy/base")
+@pytest.mark.parametrize(("namespace", "folder"), [("kscheduler", "base"), ("kube-system", "replace-kube-scheduler")])
+async def test_a_lease_that_may_not_be_read_is_a_failure(namespace: str, folder: str) -> None:
+    election = msgspec.structs.replace(ELECTION, resource_namespace=namespace)
+    finding = await checks.lease(Cluster(may_read_leases=False), election, StandingClock())
+    assert (finding.level, finding.mend) == (Level.FAIL, f"kubectl apply -f deploy/{folder}/rbac.yaml")
 
 
 async def test_without_leader_election_there_is_no_lease() -> None:

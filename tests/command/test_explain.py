@@ -20,6 +20,7 @@ from kscheduler.serving.certificates import server_context
 from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.testing import make_node, make_pod
 from tests.command.serving import Serving
+from tests.serving.authority import Authority
 from tests.support.world import World
 
 pytestmark = pytest.mark.usefixtures("logging_restored")
@@ -107,14 +108,24 @@ def test_the_token_of_a_kubeconfig_is_shown(
     path.write_text(KUBECONFIG.replace("USER", ""))
     code, _, err = answer_of(capsys, "web", "--server", serving.url, f"--kubeconfig={path}")
     assert code == 2
-    assert "expected a user with a token" in err
+    assert "expected a user with a token or a client certificate" in err
+
+
+@pytest.mark.parametrize(("user", "expected"), [("good", 0), ("somebody", 1)])
+def test_the_client_certificate_of_a_kubeconfig_is_shown(
+    serving: Serving, tmp_path: Path, capsys: pytest.CaptureFixture[str], user: str, expected: int
+) -> None:
+    pair = Authority("clients").issue(user).write(tmp_path / "pair.pem")
+    path = tmp_path / "kubeconfig"
+    path.write_text(KUBECONFIG.replace("USER", f"client-certificate: {pair}, client-key: {pair}"))
+    assert answer_of(capsys, "web", "--server", serving.url, f"--kubeconfig={path}")[0] == expected
 
 
 KUBECONFIG = """
 apiVersion: v1
 kind: Config
 current-context: here
-clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
 users: [{name: u, user: {USER}}]
 contexts: [{name: here, context: {cluster: c, user: u}}]
 """

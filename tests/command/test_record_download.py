@@ -258,7 +258,7 @@ def test_who_has_no_right_learns_which_one_is_missing(
     for flags in ((), (f"--token-file={wrong}",)):
         code, printed, errors = answer_of(capsys, server, out, *flags)
         assert (code, printed) == (1, "")
-        assert "forbidden: that is not yours. Show a token that may get /record: --token-file FILE" in errors
+        assert "forbidden: that is not yours. Show credentials that may get /record: --token-file FILE" in errors
     assert contents(out) == {}
 
 

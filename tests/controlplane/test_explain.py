@@ -94,6 +94,21 @@ def test_who_has_no_right_to_it_reads_nothing(workspace: Workspace) -> None:
             assert caught.value.code == 403
 
 
+def test_an_administrator_with_a_client_certificate_needs_no_token(workspace: Workspace) -> None:
+    scheduler = KScheduler(workspace.control_plane)
+    workspace.create_nodes(1)
+    workspace.create_pod("p")
+    eventually(lambda: "p" in workspace.bindings(), "the pod is bound")
+    eventually(lambda: "client certificates are verified" in scheduler.process.log_text(), "the authorities are known")
+    command = [sys.executable, "-m", "kscheduler", "explain", "p", "--namespace", workspace.namespace]
+    for groups, code in (("system:masters",), 0), ((), 1):
+        kubeconfig = workspace.control_plane.kubeconfig_for_user(f"explain-{code}", groups)
+        where = ["--server", scheduler.url, "--kubeconfig", str(kubeconfig)]
+        done = subprocess.run([*command, *where], capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stderr
+    assert "cannot get path" in done.stderr
+
+
 def test_a_standby_names_the_replica_that_leads(workspace: Workspace, tmp_path: Path) -> None:
     workspace.create_nodes(1)
     lease = {"resourceName": "explain", "resourceNamespace": workspace.namespace}
@@ -110,6 +125,11 @@ def test_a_standby_names_the_replica_that_leads(workspace: Workspace, tmp_path: 
     replica = json.loads(explain(leader, workspace, "p", token, "--output=json"))["replica"]
     assert replica["leads"] is True
     assert replica["leader"] in explain(standby, workspace, "p", token)
+    # It knows nothing of the leader's attempts, and does not say that there was none.
+    workspace.create_pod("large", requests={"cpu": "64"})
+    eventually(lambda: _is_unschedulable(workspace.pod("large")), "the leader has tried the pod")
+    head = f"Pod {workspace.namespace}/large waits. This replica stands by; {replica['leader']} leads"
+    eventually(lambda: explain(standby, workspace, "large", token).startswith(head), "the standby names the leader")
     # With a kubeconfig the command finds the leader's name by itself, if nobody answers where it looks.
     command = [sys.executable, "-m", "kscheduler", "explain", "p", "--server", NOBODY]
     who = ["--kubeconfig", str(_kubeconfig(workspace, tmp_path)), "--lease", f"{workspace.namespace}/explain"]

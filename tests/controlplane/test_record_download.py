@@ -58,7 +58,7 @@ def test_a_record_is_downloaded_while_it_is_written_and_every_decision_is_made_a
     refused = kscheduler(*command, str(stranger))
     assert refused.returncode == 1
     assert 'cannot get path \\"/record\\"' in refused.stderr or 'cannot get path "/record"' in refused.stderr
-    assert "Show a token that may get /record" in refused.stderr
+    assert "Show credentials that may get /record" in refused.stderr
     token.with_name("made-up").write_text("made-up")
     assert "Unauthorized" in kscheduler(*command, str(tmp_path / "made-up")).stderr
     assert not copy.exists()

@@ -40,7 +40,7 @@ def add_record(parser: argparse.ArgumentParser) -> None:
         "--kubeconfig",
         default="",
         metavar="FILE",
-        help="of a user who may list and watch; with --from, show the scheduler its user's token",
+        help="of a user who may list and watch; with --from, show the scheduler its token or client certificate",
     )
     parser.add_argument("--config", default="", metavar="FILE", help="the scheduler's, kept with the record")
     add_emulated_version(parser, "the newest that is not newer than the apiserver")

@@ -25,7 +25,9 @@ def add_scheduler_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--server", type=url, default=DEFAULT_SERVER, metavar="URL", help=f"the scheduler (default {DEFAULT_SERVER})"
     )
-    parser.add_argument("--kubeconfig", default="", metavar="FILE", help="show the scheduler its user's token")
+    parser.add_argument(
+        "--kubeconfig", default="", metavar="FILE", help="show the scheduler its user's token or client certificate"
+    )
     add_endpoint(parser)
 
 
