@@ -65,7 +65,22 @@ export function ks_describe(): i64 {
 }
 
 export function ks_table(at: usize, size: i32): i64 {
-  return answerError(takeTable(new Value(at, at + size)));
+  const message = new Value(at, at + size);
+  const wrong = takeTable(message);
+  return answerError(wrong != "" ? wrong : handOnPods(message));
+}
+
+/** Returns what is wrong, or "". The library does not keep the pods on nodes. */
+function handOnPods(message: Value): string {
+  const pods = message.get("pods");
+  const rows = new Rows(message.get("at"), tableRows());
+  if (pods.isThere && pods.length != rows.length) return "a column has the wrong length";
+  let onRow = pods.first();
+  for (let i = 0; i < pods.length && onRow.isThere; i++, onRow = onRow.next()) {
+    const row = rows.at(i);
+    if (<u32>row < <u32>tableRows()) plugin().pods(row, onRow);
+  }
+  return "";
 }
 
 export function ks_call(point: i32, at: usize, size: i32): i64 {

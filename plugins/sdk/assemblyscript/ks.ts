@@ -55,6 +55,9 @@ export abstract class Plugin {
   /** Ask for columns of the table here. */
   abstract describe(): Description;
 
+  /** All pods on a row, whenever they have changed: a list of maps. See wantPods. */
+  pods(row: i32, pods: Value): void {}
+
   /** `verdicts` has an entry for each row asked about, all 0. */
   filter(q: Question, verdicts: StaticArray<u8>): void {}
 

@@ -79,6 +79,11 @@ export class Indexed {
     return this.values[index].value;
   }
 
+  /** The number of values; those of rows that are gone are among them. */
+  get known(): i32 {
+    return this.values.length;
+  }
+
   /** The row's text; null if it has none. */
   textAt(row: i32): string | null {
     const index = this.index[row];
@@ -172,6 +177,17 @@ export function wantAnnotation(key: string): Indexed {
 export function wantTaints(): Indexed {
   wantPart("taints");
   return wantIndexed("", "taints");
+}
+
+/** Lists of [name, bytes]. */
+export function wantImages(): Indexed {
+  wantPart("images");
+  return wantIndexed("", "images");
+}
+
+/** The pods on nodes, which Plugin.pods gets, with the parts of a pod that the plugin wants. */
+export function wantPods(): void {
+  wantPart("pods");
 }
 
 function wantNumbers(map: string, name: string): Numbers {

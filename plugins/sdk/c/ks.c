@@ -115,6 +115,8 @@ ks_numbers *ks_want_metric(ks_bytes m) { return want_numbers(IN_METRICS, m); }
 ks_numbers *ks_want_number(const char *p, const char *c) { ks_want_part(p); return want_numbers(NULL, ks_text(c)); }
 ks_indexed *ks_want_label(ks_bytes key) { return want_indexed(IN_LABELS, key); }
 ks_indexed *ks_want_annotation(ks_bytes key) { return want_indexed(IN_ANNOTATIONS, key); }
+ks_indexed *ks_want_images(void) { ks_want_part("images"); return want_indexed(NULL, KS_TEXT("images")); }
+void ks_want_pods(void) { ks_want_part("pods"); }
 ks_indexed *ks_want_taints(void) { ks_want_part("taints"); return want_indexed(NULL, KS_TEXT("taints")); }
 
 static void put_words(const char *key, const char **words, uint32_t n) {
@@ -230,6 +232,21 @@ static void take_indexed(ks_indexed *c, ks_value from, ks_bytes at) {
     scatter(&c->index, 4, ks_str(ks_get(from, "i")), at);
 }
 
+/* Hand the pods of rows on, which the library does not keep. */
+static void take_pods(ks_value list, ks_bytes at) {
+    uint32_t n = at.at ? at.size / 4 : rows;
+    ks_value pods = ks_first(list);
+    if (list.at && ks_count(list) != n)
+        ks_fail("a column has the wrong length");
+    for (uint32_t i = 0; i < n && pods.at; i++, pods = skip(pods)) {
+        uint32_t row = i;
+        if (at.at)
+            memcpy(&row, at.at + 4 * i, 4);
+        if (row < rows)
+            ks_on_pods(row, pods);
+    }
+}
+
 static void take_table(ks_value message) {
     ks_bytes at = ks_str(ks_get(message, "at"));
     rows = (uint32_t)ks_int(ks_get(message, "rows"), 0);
@@ -258,6 +275,7 @@ static void take_table(ks_value message) {
         lengthen(&indexed[i].index, 4, 0xff);
         take_indexed(&indexed[i], get(from, indexed[i].name), at);
     }
+    take_pods(ks_get(message, "pods"), at);
 }
 
 /* --- one question ------------------------------------------------------------------------------------------------------------------ */
@@ -290,6 +308,7 @@ int64_t ks_pod_request(const ks_question *q, const char *resource) {
 /* --- what a plugin need not have -------------------------------------------------------------------------------------------------- */
 
 WEAK void ks_on_configure(ks_bytes config) { (void)config; }
+WEAK void ks_on_pods(uint32_t row, ks_value pods) { (void)row, (void)pods; }
 WEAK void ks_on_filter(const ks_question *q, uint8_t *verdicts) { (void)q, (void)verdicts; }
 WEAK void ks_on_score(const ks_question *q, int64_t *scores) { (void)q, (void)scores; }
 WEAK int ks_on_status(const ks_question *q) { (void)q; return KS_SUCCESS; }

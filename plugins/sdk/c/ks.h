@@ -2,6 +2,7 @@
  *
  *   ks_on_configure   the configuration has come                 ks_on_describe   say what the plugin is
  *   ks_on_filter      judge rows      ks_on_score  score rows    ks_on_status     all other points
+ *   ks_on_pods        pods on nodes have changed
  *
  * The library speaks the ABI (../../abi/README.md) and keeps the node table. Pointers into messages are good until your
  * function returns; columns of the table move when a table comes, so ask for them each time. */
@@ -62,6 +63,8 @@ ks_numbers *ks_want_number(const char *part, const char *column); /* "usage", "p
 ks_indexed *ks_want_label(ks_bytes key);
 ks_indexed *ks_want_annotation(ks_bytes key);
 ks_indexed *ks_want_taints(void);
+ks_indexed *ks_want_images(void); /* lists of [name, bytes] */
+void ks_want_pods(void);          /* the pods on nodes, which ks_on_pods gets, with the ks_pod_parts */
 
 /* --- the table, by row ------------------------------------------------------------------------------------------- */
 
@@ -111,6 +114,7 @@ void ks_wait_ms(uint32_t milliseconds);
 
 void ks_on_configure(ks_bytes config); /* ks_fail refuses it */
 void ks_on_describe(void);
+void ks_on_pods(uint32_t row, ks_value pods); /* all pods on a row, whenever they have changed: a list of maps */
 void ks_on_filter(const ks_question *q, uint8_t *verdicts); /* q->count of them, all 0 */
 void ks_on_score(const ks_question *q, int64_t *scores);    /* likewise; also for KS_NORMALIZE_SCORE: raw scores come in */
 int ks_on_status(const ks_question *q);                     /* a code */

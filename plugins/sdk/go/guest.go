@@ -52,6 +52,7 @@ type Description struct {
 type Plugin struct {
 	Configure func(config string) error          // an error refuses the configuration
 	Describe  func() Description                 // ask for columns here
+	Pods      func(row int, pods Value)          // all pods on a row, whenever they have changed; see WantPods
 	Filter    func(q *Question, verdicts []byte) // an entry for each row asked about, all 0
 	Score     func(q *Question, scores []int64)  // likewise; at NormalizeScore raw scores come in
 	Status    func(q *Question) Code             // all other points

@@ -69,7 +69,11 @@ func WantNumber(part, column string) *Numbers  { return wantNumbers(part, "", co
 func WantLabel(key string) *Indexed            { return wantIndexed("labels", key) }
 func WantAnnotation(key string) *Indexed       { return wantIndexed("annotations", key) }
 func WantTaints() *Indexed                     { WantPart("taints"); return wantIndexed("", "taints") }
+func WantImages() *Indexed                     { WantPart("images"); return wantIndexed("", "images") }
 func WantNames()                               { WantPart("names") }
+
+// WantPods asks for the pods on nodes, which the plugin's function Pods gets, with the parts of a pod that it wants.
+func WantPods() { WantPart("pods") }
 
 // WantPart asks for a part of the table, by the name it has in the ABI.
 func WantPart(part string) {
@@ -186,6 +190,23 @@ func takeTable(message Value) error {
 			if err := column.take(value, where); err != nil {
 				return err
 			}
+		}
+	}
+	return takePods(message, where)
+}
+
+// takePods hands the pods of rows on, which the library does not keep.
+func takePods(message Value, where at) error {
+	pods := message.Get("pods")
+	if pods == nil || plugin.Pods == nil {
+		return nil
+	}
+	if pods.Len() != where.count() {
+		return errLength
+	}
+	for i, onRow := range pods.Items {
+		if row := where.row(i); row < rows {
+			plugin.Pods(row, onRow)
 		}
 	}
 	return nil

@@ -87,10 +87,10 @@ def one(**answer: Any) -> dict[str, Any]:
     return {"pods": [answer]}
 
 
-def filter_all(made: Made, state: CycleState | None = None) -> Verdicts:
+def filter_all(made: Made, state: CycleState | None = None, pod: PodInfo = POD) -> Verdicts:
     verdicts = Verdicts()
     verdicts.reset(made.table.columns)
-    made.plugin.filter_table(state or CycleState(), POD, made.table, verdicts, 1)
+    made.plugin.filter_table(state or CycleState(), pod, made.table, verdicts, 1)
     return verdicts
 
 

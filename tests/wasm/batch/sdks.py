@@ -31,7 +31,10 @@ PATIENCE = Duration.parse("10s")  # for a machine where compilers run beside the
 GPU = "nvidia.com/gpu"
 SPEED = "example.com/performance"
 TEAM = "example.com/team"
-EXAMPLES = ("gpu_packing", "label_score", "namespace_permit", "nodenumber", "team_nodes")
+RACK = "example.com/rack"
+LICENSE = "example.com/license"
+IMAGES = ("model:1", "model:2", "web:1")
+EXAMPLES = ("gpu_packing", "label_score", "namespace_permit", "nodenumber", "rack_licenses", "team_nodes")
 # An example, a configuration of it, and the points it has.
 CASES = [
     ("gpu_packing", "", (Point.SCORE,)),
@@ -42,6 +45,8 @@ CASES = [
     ("namespace_permit", "", (Point.PERMIT,)),
     ("nodenumber", "", (Point.PRE_SCORE, Point.SCORE)),
     ("nodenumber", '{"reverse":true}', (Point.PRE_SCORE, Point.SCORE)),
+    ("rack_licenses", "", (Point.FILTER, Point.SCORE)),
+    ("rack_licenses", "3", (Point.FILTER, Point.SCORE)),
     ("team_nodes", "", (Point.FILTER,)),
     ("team_nodes", SPEED, (Point.FILTER,)),
 ]
@@ -73,6 +78,10 @@ def a_node(chance: random.Random, name: str) -> NodeBuilder:
         node = node.label(SPEED, chance.choice(("5", "20", "red", "", "-3", "007", "9" * 18, "9" * 19, "+4", "1_0")))
     if chance.random() < 0.7:
         node = node.label(TEAM, chance.choice(("red", "blue", "7", "ünlü")))
+    if chance.random() < 0.8:
+        node = node.label(RACK, chance.choice("abc"))
+    for image in chance.sample(IMAGES, chance.randrange(3)):
+        node = node.image(image, 1 << 30)
     return node
 
 
@@ -82,18 +91,22 @@ def a_pod(chance: random.Random, name: str) -> PodBuilder:
         pod = pod.label(TEAM, chance.choice(("red", "blue", "ünlü", "")))
     if chance.random() < 0.3:
         pod = pod.label(SPEED, chance.choice(("5", "20")))
-    return pod
+    if chance.random() < 0.5:
+        pod = pod.label(LICENSE, "one")
+    return pod.image(chance.choice(IMAGES))
 
 
 def change(table: NodeTable, chance: random.Random, number: int) -> None:
-    """A node comes, goes or changes, or a pod comes to it."""
+    """A node comes, goes or changes, or a pod comes to it or leaves it."""
     nodes, kind = list(table), chance.random()
     if kind < 0.4 or not nodes:
         table.set_node(a_node(chance, f"node-{number}").obj())
     elif kind < 0.5:
         table.remove_node(chance.choice(nodes).name)
-    elif kind < 0.7:
+    elif kind < 0.65:
         table.set_node(a_node(chance, chance.choice(nodes).name).obj())
+    elif kind < 0.75 and (residents := [(node, pod) for node in nodes for pod in node.pods.values()]):
+        table.remove_pod(*chance.choice(residents))
     else:
         table.add_pod(chance.choice(nodes), info(a_pod(chance, f"resident-{number}")))
 

@@ -12,7 +12,7 @@ import pytest
 from kscheduler._fast import Scores, Verdicts
 from kscheduler.errors import PluginError
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.status import SKIP, Code, Status, unresolvable
+from kscheduler.framework.status import SKIP, Code, Status, unresolvable, unschedulable
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.testing import make_node, make_pod
 from tests.support.skips import package
@@ -84,6 +84,33 @@ def test_nodes_of_a_team_take_its_pods_only() -> None:
         unresolvable("node(s) did not belong to the pod's team"),
     ]
     assert filter_all(made).feasible_rows() == [2]
+
+
+def test_a_rack_takes_as_many_pods_as_it_has_licenses_and_nodes_with_the_image_come_first() -> None:
+    nodes = [
+        make_node("a1").label("example.com/rack", "a").image("model:1", 1 << 30),
+        make_node("a2").label("example.com/rack", "a"),
+        make_node("b1").label("example.com/rack", "b"),
+        make_node("bare"),
+    ]
+    made = load("rack_licenses", make_table(*nodes), "2")
+    pod = info(make_pod("p").image("model:1").label("example.com/license", "one"))
+    users = [info(make_pod(name).label("example.com/license", "one")) for name in ("first", "second")]
+    assert filter_all(made, pod=pod).feasible_rows() == [0, 1, 2]
+    made.table.add_pod(made.table.at(0), users[0])
+    made.table.add_pod(made.table.at(0), info(make_pod("other")))
+    made.table.add_pod(made.table.at(1), users[1])
+    assert filter_all(made, pod=pod).feasible_rows() == [2]
+    assert made.plugin.filter(CycleState(), pod, made.table.at(1)) == unschedulable(
+        "node(s) had no license left in their rack"
+    )
+    assert filter_all(made).feasible_rows() == [0, 1, 2, 3]
+    made.table.remove_pod(made.table.at(0), users[0])
+    assert filter_all(made, pod=pod).feasible_rows() == [0, 1, 2]
+    made.table.remove_node("a2")
+    made.table.add_pod(made.table.at(0), users[0])
+    assert filter_all(made, pod=pod).feasible_rows() == [0, 2]
+    assert list(scores_of(made, CycleState(), pod).values()) == [100, 0, 0]
 
 
 def test_a_permit_goes_by_the_namespace_and_records_an_event_on_the_pod() -> None:

@@ -124,6 +124,14 @@ def test_a_message_that_does_not_follow_the_last_is_an_error_and_no_fault(langua
     guest.instance.close()
 
 
+def test_pods_of_another_number_of_rows_than_the_message_is_about_are_an_error_and_no_fault(language: str) -> None:
+    guest = Started(load(language, "rack_licenses", make_table()))
+    message = {"gen": 1, "full": True, "rows": 2, "alive": {"u8": [1, 1]}, "pods": [[]]}
+    answer = guest.ask("ks_table", msgpack.packb(vectors.to_message(message)))
+    assert msgpack.unpackb(answer) == {"error": "a column has the wrong length"}
+    guest.instance.close()
+
+
 def test_the_commands_for_plugins_take_the_examples(
     language: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], logging_restored: None
 ) -> None:

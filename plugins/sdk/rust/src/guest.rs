@@ -70,8 +70,16 @@ impl Guest {
     }
 
     pub fn table(&mut self, size: usize) -> u64 {
-        let done = self.table.take(Value(&self.message[..size]));
-        self.answer_error(done.err())
+        let message = Value(&self.message[..size]);
+        let done = self.table.take(message).and_then(|()| self.table.pods_in(message));
+        let pods = match done {
+            Ok(pods) => pods,
+            Err(wrong) => return self.answer_error(Some(wrong)),
+        };
+        for (row, on_row) in pods {
+            self.plugin.pods(row, on_row);
+        }
+        self.answer_error(None)
     }
 
     pub fn call(&mut self, point: i32, size: usize) -> u64 {

@@ -64,6 +64,9 @@ pub trait Plugin {
     /// Ask for columns of the table here, and keep their handles.
     fn describe(&mut self, table: &mut Table) -> Description;
 
+    /// All pods on a row, whenever they have changed: a list of maps. See `Table::want_pods`.
+    fn pods(&mut self, _row: usize, _pods: Value) {}
+
     /// `verdicts` has an entry for each row asked about, all 0.
     fn filter(&mut self, _q: &mut Question, _verdicts: &mut [u8]) {}
 

@@ -125,6 +125,11 @@ impl<'a> Value<'a> {
     }
 
     /// The value of a key in a map.
+    /// One of a list; not there if the list is shorter.
+    pub fn item(self, index: usize) -> Value<'a> {
+        self.items().nth(index).unwrap_or(Value(&[]))
+    }
+
     pub fn get(self, key: &str) -> Value<'a> {
         let head = self.head();
         let mut at = Value(if head.kind == Kind::Map { head.body } else { &[] });

@@ -41,6 +41,11 @@ impl IndexedColumn {
         Value(&self.values[index])
     }
 
+    /// The number of values; those of rows that are gone are among them.
+    pub fn known(&self) -> usize {
+        self.values.len()
+    }
+
     /// The row's text.
     pub fn text_at(&self, row: usize) -> Option<&str> {
         self.index(row).map(|index| self.text(index))
@@ -181,6 +186,17 @@ impl Table {
         self.want_indexed("", "taints")
     }
 
+    /// Lists of `[name, bytes]`.
+    pub fn want_images(&mut self) -> Indexed {
+        self.want_part("images");
+        self.want_indexed("", "images")
+    }
+
+    /// The pods on nodes, which `Plugin::pods` gets, with the parts of a pod that the plugin wants.
+    pub fn want_pods(&mut self) {
+        self.want_part("pods");
+    }
+
     fn want_numbers(&mut self, inside: &'static str, name: &str) -> Numbers {
         self.numbers.push(NumbersColumn { inside, name: name.to_string(), values: Vec::new() });
         Numbers(self.numbers.len() - 1)
@@ -228,6 +244,17 @@ impl Table {
             }
         }
         Ok(())
+    }
+
+    /// The rows whose pods a message tells, and the lists of these, which the table does not keep.
+    pub(crate) fn pods_in<'a>(&self, message: Value<'a>) -> Result<Vec<(usize, Value<'a>)>, &'static str> {
+        let rows = Rows { packed: message.get("at").bytes(), all: self.rows };
+        let pods = message.get("pods");
+        if pods.is_there() && pods.len() != rows.len() {
+            return Err("a column has the wrong length");
+        }
+        let placed = pods.items().enumerate().map(|(i, on_row)| (rows.at(i), on_row));
+        Ok(placed.filter(|(row, _)| *row < self.rows).collect())
     }
 
     fn forget(&mut self) {
