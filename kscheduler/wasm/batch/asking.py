@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from array import array
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, cast
 
@@ -115,6 +116,8 @@ class Asker:
         whose own instance is used.
         """
         question: dict[str, Any] = {"pods": [self.view.show(pod, state)]}
+        if point in _ROW_POINTS:
+            rows = self._named(rows)
         if rows is not None:
             question["rows"] = rows
         question.update(more)
@@ -181,12 +184,18 @@ class Asker:
 
         Returns `read(answer, number of nodes)`, which raises GuestFault if the answer violates the ABI.
         """
-        message, count = question.about(rows), self._columns.rows if rows is None else len(rows) // 4
+        message, count = question.about(self._named(rows)), self._rows_of(point, rows)
 
         def work(instance: Instance) -> T | GuestError:
             return _answer(self._up_to_date(instance), point, message, count, None, read)
 
         return _checked(point, self.pool.run(work, export=point.word))
+
+    def _named(self, rows: bytes | None) -> bytes | None:
+        """Return the packed rows of a question. A guest without a table cannot know how many all of them are."""
+        if rows is None and not self.described.has_table:
+            return array("i", range(self._columns.rows)).tobytes()
+        return rows
 
     def _rows_of(self, point: Point, rows: bytes | None) -> int:
         if point not in _ROW_POINTS:

@@ -42,6 +42,21 @@ def test_an_empty_answer_lets_all_pass_and_scores_nothing() -> None:
     assert score_all(made) == [0, 0, 0]
 
 
+@pytest.mark.parametrize("depends", [["pod"], ["other"]])
+def test_a_guest_without_a_table_is_told_the_rows_as_it_cannot_know_how_many_there_are(depends: list[str]) -> None:
+    def answer(guest: ListGuest, point: int, question: Any) -> Any:
+        assert not guest.rows
+        rows = unpack("i", question["rows"])
+        if point == Point.SCORE:
+            return one(scores=pack("q", *(10 * row for row in rows)))
+        return one(verdicts=bytes(row == 1 for row in rows), reasons=[[2, "odd"]])
+
+    table = make_table(make_node("a"), make_node("b"), make_node("c"))
+    made = make(answer, points=["filter", "score"], table=table, depends=depends)
+    assert filter_all(made).feasible_rows() == [0, 2]
+    assert score_all(made) == [0, 10, 20]
+
+
 def test_scores_are_taken_as_they_are_or_normalised() -> None:
     def answer(guest: ListGuest, point: int, question: Any) -> Any:
         return one(scores=pack("q", 10, 40, 20))
