@@ -3,7 +3,8 @@
 For each pod a whole scheduling cycle is run with this plugin alone, as a profile would run it, which gives the decision
 and its time. The binding cycle follows, PostBind included; then a second attempt that is rolled back after Reserve
 (Unreserve). Finally the plugin is called for each node separately, which gives each node's verdict and score. Nothing
-is bound, and no pod is assumed. The guest is never quarantined (stopped after failures), and its log is shown.
+is bound, and no pod is assumed. The guest is never quarantined (stopped after failures), and its log is shown, with the
+Events that it records.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from typing import Any, TypeVar
 from kscheduler.api.manifest import load_manifests
 from kscheduler.api.objects import Pod
 from kscheduler.cache.cache import Cache
+from kscheduler.client.protocol import Regarding
+from kscheduler.clock import SystemClock
 from kscheduler.command.flags.plugin import PluginTestOptions
 from kscheduler.command.plugin_inspect import as_url, shown_file
 from kscheduler.command.plugin_measured import MeasuredEngine
@@ -56,7 +59,8 @@ GUEST_LOGGERS = (  # loggers of guests' messages, and of faults of PostBind and 
     "kscheduler.wasm.extension.points",
     "kscheduler.wasm.batch.binding",
 )
-AFTER = ("reserve", "permit", "preBind", "bind", "postBind", "unreserve")  # points after the decision, in order
+UNRESERVE = "unreserve"
+AFTER = ("reserve", "permit", "preBind", "bind", "postBind", UNRESERVE)  # points after the decision, in order
 REPEATS = 9  # cycles whose median time is reported
 TEXT_NODES = 20  # nodes of a pod that are shown in the text output
 TEXT_LINES = 20  # lines of a guest's log that are shown in the text output
@@ -77,7 +81,7 @@ def try_plugin(options: PluginTestOptions) -> tuple[str, int]:
     # 4. The answer.
     document = {
         "guest": shown_file(options.file),
-        "extensionPoints": [point for point in EXTENSION_POINTS if point in trial.points],
+        "extensionPoints": trial.shown_points,
         "loadingMs": _ms(loading_s),
         "memoryBytes": trial.memory_bytes,  # of the largest instance
         "instances": trial.instances,
@@ -138,11 +142,12 @@ def read_plugin_args(options: PluginTestOptions) -> Document:
 
 
 class GuestLog(logging.Handler):
-    """Collects a guest's log messages, whatever the program's log level, and faults that are only logged."""
+    """Collects a guest's log messages, whatever the program's log level, Events, and faults that are only logged."""
 
     def __init__(self) -> None:
         super().__init__()
         self._records: list[logging.LogRecord] = []
+        self.events: list[str] = []  # since `begin` was called, as `type reason: note`
         self._levels = {name: logging.getLogger(name).level for name in GUEST_LOGGERS}
         for name in GUEST_LOGGERS:
             logger = logging.getLogger(name)
@@ -153,8 +158,23 @@ class GuestLog(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         self._records.append(record)
 
+    def record(
+        self,
+        regarding: Pod | Regarding,
+        *,
+        type: str,
+        reason: str,
+        action: str,
+        note: str,
+        controller: str = "",
+        related: Regarding | None = None,
+    ) -> None:
+        """Collect an Event, as an Event recorder would write it."""
+        self.events.append(f"{type} {reason}: {note}")
+
     def begin(self) -> None:
         self._records.clear()
+        self.events = []
 
     def take(self) -> list[str]:
         """Return the guest's log lines since `begin` was called, as `level: message`."""
@@ -193,6 +213,7 @@ class Trial:
         self._engines: list[MeasuredEngine] = []
         guests = GuestPlugins(engine=self._engine, cache_dir=options.plugin_cache_dir, reloads=False, is_trial=True)
         kind = guests.class_of(PLUGIN, args, options.args or shown_file(options.file))
+        guests.attach(clock=SystemClock(), observer=Measurements(), recorder=log, nodes={}, pods={})
         try:
             plugin = kind(args, handle)
             self._plugin: Any = Fence(plugin, handle)
@@ -205,6 +226,9 @@ class Trial:
             PROFILE, self.points, handle, observer=Measurements(), stopwatch=time.perf_counter, first_on_tie=True
         )
         self._last_words = _last_words(plugin)
+        self.shown_points = [point for point in EXTENSION_POINTS if point in self.points]
+        if UNRESERVE in self._last_words:
+            self.shown_points.append(UNRESERVE)
         self._faults: list[str] = []
         self._log = log
 
@@ -237,7 +261,7 @@ class Trial:
             document |= {"node": None, "feasible": 0, "message": message}
             if code_of(getattr(outcome, "status", None)) is Code.ERROR:
                 self._faults.append(message)
-        document["log"] = self._log.take()
+        document["log"], document["events"] = self._log.take(), list(self._log.events)
         document["repeatedMs"] = self._repeated_ms(pod)
         document["nodes"] = self._each_node(pod)
         document["faults"] = list(dict.fromkeys(self._faults))
@@ -362,7 +386,7 @@ def _last_words(plugin: Any) -> set[str]:
         own = {point.word for point in plugin.version.description.points}
     else:
         own = {"postBind" if export == "postbind" else export for export in plugin.exports}
-    return own & {"unreserve", "postBind"}
+    return own & {UNRESERVE, "postBind"}
 
 
 def _ms(seconds: float) -> float:
@@ -397,6 +421,9 @@ def _pod_lines(pod: Mapping[str, Any], nodes: int) -> list[str]:
     lines += [f"  log {printable(line, 400)}" for line in pod["log"][:TEXT_LINES]]
     if len(pod["log"]) > TEXT_LINES:
         lines.append(f"  and {counted(len(pod['log']) - TEXT_LINES, 'more line')} (all of them: --output json)")
+    lines += [f"  event {printable(event, 400)}" for event in pod["events"][:TEXT_LINES]]
+    if len(pod["events"]) > TEXT_LINES:
+        lines.append(f"  and {counted(len(pod['events']) - TEXT_LINES, 'more Event')} (all of them: --output json)")
     shown = sorted(pod["nodes"], key=lambda each: -1 if each["score"] is None else each["score"], reverse=True)
     width = max((len(each["node"]) for each in shown), default=0)
     for each in shown[:TEXT_NODES]:

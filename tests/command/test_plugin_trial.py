@@ -234,3 +234,17 @@ def test_what_the_guest_logs_is_shown(files: Files, capsys: pytest.CaptureFixtur
     code, out, _ = run(files, capsys, kit_module("log", text="hello", filter=f"{says} (i32.const 0)"))
     assert code == 0
     assert out.count("  log info: hello") == 2  # once a node, and not again for each repeat
+
+
+def test_an_event_that_the_guest_records_is_shown_and_unreserve_is_among_its_points(
+    files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nobody = dict.fromkeys(["Kind", "APIVersion", "Name", "Namespace", "UID", "ResourceVersion"], "")
+    event = {"Eventtype": "Normal", "Reason": "Placed", "Action": "Binding", "Note": "3 licenses\x1b are left"}
+    text = json.dumps({**event, "RegardingReference": {**nobody, "Kind": "Pod"}, "RelatedReference": nobody})
+    records = f"(call $eventf (i32.const 16) (i32.const {len(text)}))"
+    guest = kit_module("eventf", text=text, reserve="(i32.const 0)", unreserve="", postbind=records)
+    code, out, err = run(files, capsys, guest)
+    assert (code, err) == (0, "")
+    assert "points   reserve, postBind, unreserve" in out
+    assert out.count("  event Normal Placed: 3 licenses\\u001b are left\n") == 1
