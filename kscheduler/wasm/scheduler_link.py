@@ -7,6 +7,7 @@ recorded.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import threading
@@ -125,7 +126,10 @@ class Lender:
         self._record_of_plugin(plugin, "Normal", "PluginReplaced", f"now runs sha256 {sha256}")
 
     def _record_of_plugin(self, plugin: str, kind: str, reason: str, note: str) -> None:
-        regarding = Regarding(*CONFIGURATION, namespace="", name=_object_name(plugin), uid="")
+        # An Event's repetitions are counted and keep its first note. The note's digest sets those with another apart,
+        # such as the refusal of the next version.
+        digest = hashlib.blake2b(note.encode(), digest_size=8).hexdigest()
+        regarding = Regarding(*CONFIGURATION, "", _object_name(plugin), "", resource_version=digest)
         self.record(regarding, type=kind, reason=reason, action=BATCH_EVENT_ACTION, note=f"plugin {plugin}: {note}")
 
     def record(

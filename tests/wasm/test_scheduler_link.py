@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
 from typing import Any
 
@@ -10,6 +11,9 @@ import pytest
 
 from kscheduler.api.documents import NodeDocument
 from kscheduler.client.protocol import Regarding
+from kscheduler.client.recorder import EventRecorder
+from kscheduler.simulator.cluster import Cluster
+from kscheduler.simulator.virtual_time import LoopClock, run_virtual
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_pod
 from kscheduler.testing.controlplane.patience import eventually
@@ -83,6 +87,29 @@ def test_everything_is_reported_to_a_scheduler_and_its_clock_counts(reported: Re
     ]
     assert (lender.now(), lender.wall()) == (7.0, 9.0)
     assert (lender.node("n"), lender.node("m"), lender.pod(POD.pod)) == (NodeDocument(), None, None)
+
+
+def test_the_event_of_each_version_keeps_its_own_reason_and_only_repetitions_are_counted(reported: Reported) -> None:
+    async def main() -> list[tuple[str, int]]:
+        clock = LoopClock(asyncio.get_running_loop())
+        cluster = Cluster(clock)
+        recorder = EventRecorder(cluster.client(), clock, random.Random(1), controller="c", instance="i")
+        lender = Lender()
+        lender.attach(clock=clock, observer=reported, recorder=recorder, nodes={})
+        for why in ("sha256 1: traps", "sha256 2: loops", "sha256 2: loops"):
+            lender.record_refusal("x", why)
+        writing = asyncio.ensure_future(recorder.run())
+        await asyncio.sleep(10)
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+        counts = [(event.note, cluster.series_of(event)) for event in cluster.events]
+        return [(note, 1 if series is None else series.count) for note, series in counts]
+
+    goes_on = "; the version that runs goes on"
+    assert run_virtual(main()) == [
+        (f"plugin x: sha256 1: traps{goes_on}", 1),
+        (f"plugin x: sha256 2: loops{goes_on}", 2),
+    ]
 
 
 def test_events_of_a_version_that_is_tried_out_in_another_thread_are_left_out(reported: Reported) -> None:
