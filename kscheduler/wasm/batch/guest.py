@@ -12,7 +12,7 @@ from kscheduler.wasm.batch.host_functions import CallContext
 from kscheduler.wasm.batch.points import ABI_VERSION, Point
 from kscheduler.wasm.batch.table_feed import Mirror
 from kscheduler.wasm.engine import FaultKind, GuestFault, Instance
-from kscheduler.wasm.faults import with_output
+from kscheduler.wasm.faults import one_line, with_output
 from kscheduler.wasm.loading.abi import BATCH_MARK
 
 BASE_ANSWER_BYTES = 65_536
@@ -106,11 +106,13 @@ class BatchGuest:
         return self.instance.read(address, size) if size else b""
 
     def _run(self, export: str, *numbers: int) -> int | float | None:
-        """Call an export. Output that the guest printed, such as a panic message, is added to the text of a fault."""
+        """Call an export. What the guest printed or logged as an error, such as a panic, is added to a fault's text."""
         function = self._prepared.get(export)
         if function is None:
             function = self._prepared[export] = self.instance.prepare(export)
         try:
             return function(*numbers)
         except GuestFault as fault:
-            raise GuestFault(fault.kind, with_output(fault)) from fault
+            logged = one_line(self.context.last_error)
+            more = f"; it logged: {logged}" if logged else ""
+            raise GuestFault(fault.kind, with_output(fault) + more) from fault

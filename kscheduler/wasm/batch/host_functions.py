@@ -39,9 +39,10 @@ class CallContext:
     lines: int = 0
     events: int = 0
     dropped: int = 0  # lines and Events beyond the limits, in all calls
+    last_error: str = ""  # the line of level error that the call logged last, such as a panic's message
 
     def begin(self, pod: PodInfo | None) -> None:
-        self.pod, self.lines, self.events = pod, 0, 0
+        self.pod, self.lines, self.events, self.last_error = pod, 0, 0, ""
 
 
 def host_functions(now_ns: Callable[[], int]) -> Sequence[HostFunction]:
@@ -59,11 +60,13 @@ def _log(instance: Instance, level: int, address: int, size: int) -> None:
     context = _context(instance)
     if context is None:
         return
+    severity = min(max(level, 0), len(LEVELS) - 1)
+    if LEVELS[severity] == logging.ERROR:
+        context.last_error = text
     if context.lines >= MAX_LINES:
         context.dropped += 1
         return
     context.lines += 1
-    severity = min(max(level, 0), len(LEVELS) - 1)
     if severity < context.log_severity or not log.isEnabledFor(LEVELS[severity]):
         return
     if context.log_limit.admits(severity):

@@ -350,6 +350,22 @@ def test_what_a_guest_printed_before_it_failed_is_in_its_fault_and_in_its_quaran
         filter_all(made)
 
 
+def test_the_error_that_a_guest_logged_before_it_failed_is_in_its_fault_and_not_in_that_of_the_next_call() -> None:
+    def panics(guest: ListGuest, point: int, question: Any) -> Any:
+        if "labels" in question["pods"][0]:
+            instance = made.module.made[-1]
+            instance.memory[100:110] = b"no license"
+            for level, size in ((2, 10), (0, 2)):
+                instance.functions["log"](instance, level, 100, size)
+        raise GuestFault(FaultKind.TRAP, "ks_call: unreachable")
+
+    made = make(panics, points=["preEnqueue"], pod=["labels"])
+    with pytest.raises(GuestFault, match="^ks_call: unreachable; it logged: no license$"):
+        made.plugin.pre_enqueue(POD)
+    with pytest.raises(GuestFault, match="^ks_call: unreachable$"):
+        made.plugin.pre_enqueue(info(make_pod("plain")))
+
+
 def test_a_guest_that_keeps_failing_at_one_point_is_quarantined_though_another_works() -> None:
     def panics_at_filter(guest: ListGuest, point: int, question: Any) -> Any:
         if point == Point.FILTER:
