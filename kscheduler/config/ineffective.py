@@ -5,7 +5,7 @@ A field with its default value is not among them: kube-scheduler's defaults are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from kscheduler.config.coscheduling import CoschedulingArgs
 from kscheduler.config.defaults import CLIENT_CONNECTION
@@ -43,6 +43,9 @@ def _of_profile(path: str, profile: Profile) -> Iterator[str]:
         if isinstance(entry.args, CoschedulingArgs) and entry.args.pod_group_backoff_seconds:
             field = f"{path}.pluginConfig[{index}].args.podGroupBackoffSeconds"
             yield f"{field} has no effect: a gang that does not fit waits for an event"
+        if isinstance(entry.args, Mapping) and {"guestURL", "sha256", "reloadInterval"} <= entry.args.keys():
+            field = f"{path}.pluginConfig[{index}].args.reloadInterval"
+            yield f"{field} has no effect: sha256 allows this version alone"
 
 
 def _has_verb(extender: Extender) -> bool:

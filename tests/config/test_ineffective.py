@@ -38,6 +38,10 @@ def test_the_defaults_have_no_ineffective_fields(release: Release) -> None:
             "a gang that does not fit waits for an event",
         ),
         (
+            "profiles: [{pluginConfig: [{name: X, args: {guestURL: 'file:///x', sha256: aa, reloadInterval: 5s}}]}]",
+            "profiles[0].pluginConfig[0].args.reloadInterval has no effect: sha256 allows this version alone",
+        ),
+        (
             "extenders: [{urlPrefix: 'http://127.0.0.1:8888'}]",
             "extenders[0] has no verb, such as filterVerb, so it is never asked",
         ),
