@@ -360,9 +360,9 @@ def test_the_error_that_a_guest_logged_before_it_failed_is_in_its_fault_and_not_
         raise GuestFault(FaultKind.TRAP, "ks_call: unreachable")
 
     made = make(panics, points=["preEnqueue"], pod=["labels"])
-    with pytest.raises(GuestFault, match="^ks_call: unreachable; it logged: no license$"):
+    with pytest.raises(GuestFault, match=r"^ks_call: unreachable; it logged: no license$"):
         made.plugin.pre_enqueue(POD)
-    with pytest.raises(GuestFault, match="^ks_call: unreachable$"):
+    with pytest.raises(GuestFault, match=r"^ks_call: unreachable$"):
         made.plugin.pre_enqueue(info(make_pod("plain")))
 
 
