@@ -21,6 +21,8 @@ from kscheduler.wasm.batch.metric_feed import LiveColumns, MetricFeed, NoColumns
 from kscheduler.wasm.batch.pods import PodView
 
 MOST_RESOURCES = 15  # limit of `pack_usage`
+# Rows and pods of one message. A guest in Go reads as many pods in some 3 ms of the 20 that a call may take.
+MOST_TOLD = 2_000
 
 Message = dict[str, Any]
 _encode = msgspec.msgpack.Encoder().encode
@@ -69,7 +71,7 @@ class TableFeed:
             self._follow_nodes()
         nodes = None if mirror.version != self._version else self._table.node_changes.since(mirror.nodes)
         if nodes is None:
-            return [self._full(mirror)]
+            return self._full(mirror)
         found = []
         if nodes:
             found.append(self._node_delta(mirror, nodes))
@@ -103,16 +105,22 @@ class TableFeed:
 
     # --- messages ---
 
-    def _full(self, mirror: Mirror) -> bytes:
+    def _full(self, mirror: Mirror) -> list[bytes]:
         mirror.version = self._version
         mirror.nodes, mirror.usage = self._seen, changes_so_far(self._table.columns)
         mirror.metrics = self.metrics.follow(self._table.columns.rows)
         mirror.known.clear()
         mirror.stale.clear()
-        columns = self._node_columns(mirror, None) | self._usage_columns(None)
+        columns = self._node_columns(mirror, None)
         if self._wanted.metrics:
             columns["metrics"] = self.metrics.pack(None)
-        return self._pack(mirror, _in_order(columns), None, full=True)
+        parts = self._in_parts(None)
+        if len(parts) == 1:
+            columns |= self._usage_columns(None)
+        found = [self._pack(mirror, _in_order(columns), None, full=True)]
+        if len(parts) > 1:
+            found += [self._pack(mirror, self._usage_columns(part), part) for part in parts]
+        return found
 
     def _node_delta(self, mirror: Mirror, rows: list[int]) -> bytes:
         return self._pack(mirror, _in_order(self._node_columns(mirror, rows)), rows)
@@ -124,7 +132,25 @@ class TableFeed:
             return [self._pack_usage(mirror, changed)] if changed else []
         rows = None if changed is None else _union(changed, mirror.stale)
         mirror.stale.clear()
-        return [] if rows == [] else [self._pack(mirror, self._usage_columns(rows), rows)]
+        return (
+            [] if rows == [] else [self._pack(mirror, self._usage_columns(part), part) for part in self._in_parts(rows)]
+        )
+
+    def _in_parts(self, rows: Sequence[int] | None) -> Sequence[Sequence[int] | None]:
+        """Divide rows (None: all) whose pods are to be told, so that no message has too many pods for one call."""
+        if "pods" not in self._wanted.table:
+            return [rows]
+        parts: list[list[int]] = [[]]
+        told = 0
+        for row in range(self._table.columns.rows) if rows is None else rows:
+            info = self._table.find(row)
+            size = 1 if info is None else 1 + len(info.pods)
+            if told + size > MOST_TOLD and parts[-1]:
+                parts.append([])
+                told = 0
+            parts[-1].append(row)
+            told += size
+        return [rows] if len(parts) == 1 else parts
 
     def _metric_delta(self, mirror: Mirror) -> list[bytes]:
         changes = self.metrics.follow(self._table.columns.rows)

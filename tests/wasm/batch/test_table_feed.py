@@ -11,6 +11,7 @@ from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.testing import make_node, make_pod
 from kscheduler.testing.wrappers import NodeBuilder
+from kscheduler.wasm.batch import table_feed
 from kscheduler.wasm.batch.indexed_column import SPARE_VALUES, IndexedColumn
 from tests.wasm.batch.fake_guest import ListGuest, unpack
 from tests.wasm.batch.plugins import info, make, score_all
@@ -76,8 +77,12 @@ def random_node(name: str, chance: random.Random) -> NodeBuilder:
     return node.unschedulable() if chance.random() < 0.2 else node
 
 
+@pytest.mark.parametrize("most_told", [table_feed.MOST_TOLD, 4])
 @pytest.mark.parametrize("seed", range(8))
-def test_a_guests_table_is_the_hosts_whatever_happens(seed: int) -> None:
+def test_a_guests_table_is_the_hosts_whatever_happens(
+    seed: int, most_told: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_feed, "MOST_TOLD", most_told)
     chance = random.Random(seed)
     table = NodeTable()
     everything = {"depends": ["pod", "node", "usage", "pods", "metrics"], **EVERYTHING}
@@ -129,6 +134,22 @@ def test_a_guest_that_is_far_behind_is_sent_all_rows() -> None:
     score_all(made)
     assert "at" not in made.guest.tables[-1]
     assert [row["pods_n"] for row in made.guest.rows] == [0, 1, 0]
+
+
+def test_many_pods_are_told_in_several_messages_none_of_which_takes_a_guest_long() -> None:
+    table = NodeTable()
+    for number in range(300):
+        table.set_node(make_node(f"n{number}").obj())
+        for at in range(20):
+            table.add_pod(table.at(number), info(make_pod(f"p{number}-{at}").label(app="x")))
+    described = {"depends": ["pod", "pods"], "table": ["pods"], "pod": ["labels"], "message_limit": 200_000}
+    made = make(table=table, guest=ListGuest(describe=described))
+    score_all(made)
+    first, *others = made.guest.tables
+    assert (first["full"], first["rows"], "pods" in first) == (True, 300, False)
+    told = [sum(1 + len(pods) for pods in message["pods"]) for message in others]
+    assert (sum(told), max(told) <= table_feed.MOST_TOLD) == (300 * 21, True)
+    assert [len(row["pods"]) for row in made.guest.rows] == [20] * 300
 
 
 def test_values_that_nobody_uses_any_more_are_forgotten_in_time() -> None:
