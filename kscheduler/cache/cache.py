@@ -360,7 +360,7 @@ class Cache:
         state.pod = pod
         info = self.table.get(state.node_name)
         if info is not None:
-            info.pods[pod.uid] = pod
+            self.table.replace_pod(info, pod)
         else:
             self._homeless[state.node_name][pod.uid] = pod
 

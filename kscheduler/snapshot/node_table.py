@@ -12,7 +12,7 @@ from typing import Protocol
 
 from kscheduler._fast import CPU, EPHEMERAL_STORAGE, MEMORY, NodeColumns, PodRequest
 from kscheduler.api.node_change import NodeChange
-from kscheduler.api.objects import Node
+from kscheduler.api.objects import Node, Pod
 from kscheduler.api.resources import NodeAllocatable, PodResources, Resources, node_allocatable
 from kscheduler.errors import InternalError
 from kscheduler.snapshot.host_ports import HostPortIndex
@@ -64,6 +64,8 @@ class NodeTable:
         self.pod_watchers: list[PodWatcher] = []  # notified of each pod put on or taken off a node
         # Rows whose node appeared, left, or changed in any way that plugins can see.
         self.node_changes = RowLog()
+        # Rows with a pod that got another version without another request; None until somebody reads them.
+        self.pod_versions: RowLog | None = None
 
     # --- reading ---
 
@@ -237,6 +239,18 @@ class NodeTable:
         if self.pod_watchers:
             self._notify_removed(info.row, pod)
 
+    def replace_pod(self, info: NodeInfo, pod: PodInfo) -> None:
+        """Put another version of a pod in its place, which counts for the same everywhere."""
+        if self.pod_versions is not None and not _looks_the_same(info.pods[pod.uid].pod, pod.pod):
+            self.pod_versions.add(info.row)
+        info.pods[pod.uid] = pod
+
+    def follow_pod_versions(self) -> RowLog:
+        """Return a log of the rows where a pod gets another version by `replace_pod`, from the first call on."""
+        if self.pod_versions is None:
+            self.pod_versions = RowLog()
+        return self.pod_versions
+
     def _add_to_indexes(self, rows: Sequence[int], pods: Sequence[PodInfo]) -> None:
         by_priority = self._by_priority
         for at, pod in enumerate(pods):
@@ -316,3 +330,13 @@ class NodeTable:
     def _notify_removed(self, row: int, pod: PodInfo) -> None:
         for watcher in self.pod_watchers:
             watcher.pod_removed(row, pod)
+
+
+def _looks_the_same(old: Pod, new: Pod) -> bool:
+    """Return whether two versions of a pod on a node are equal but for its status and what counters go by."""
+    before, after = old.metadata, new.metadata
+    return (
+        (before.annotations or {}) == (after.annotations or {})
+        and (before.owner_references or []) == (after.owner_references or [])
+        and old.spec == new.spec
+    )

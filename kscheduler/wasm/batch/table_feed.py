@@ -31,13 +31,14 @@ _encode = msgspec.msgpack.Encoder().encode
 class Mirror:
     """Records how much of the node table one instance of a guest has been sent, so that it gets only the rest."""
 
-    __slots__ = ("gen", "known", "metrics", "nodes", "stale", "usage", "version")
+    __slots__ = ("gen", "known", "metrics", "nodes", "pod_versions", "stale", "usage", "version")
 
     def __init__(self) -> None:
         self.gen = 0  # messages so far
         self.version = -1  # version of the feed's columns; -1: nothing was sent yet
         self.nodes = 0  # changes of node objects that were sent
         self.usage = 0  # changes of amounts that were sent
+        self.pod_versions = 0  # other versions of pods on nodes that were sent
         self.metrics = 0  # changes of metrics that were sent
         self.known: dict[tuple[str, str], int] = {}  # indexed column -> number of its values that were sent
         self.stale: set[int] = set()  # rows that were sent in a hypothetical state
@@ -58,6 +59,8 @@ class TableFeed:
         # A guest that reads usage but not pods gets a message for every pod, so it is packed by one kernel call.
         self._is_plain = wanted.follows_pods and "pods" not in wanted.table and len(wanted.resources) <= MOST_RESOURCES
         self._packed_names = [_encode(name) for name in wanted.resources]
+        # A pod's annotations and images may change without a change of amounts.
+        self._pod_versions = table.follow_pod_versions() if "pods" in wanted.table else None
         self._build()
 
     def messages(self, mirror: Mirror) -> list[bytes]:
@@ -109,6 +112,7 @@ class TableFeed:
         mirror.version = self._version
         mirror.nodes, mirror.usage = self._seen, changes_so_far(self._table.columns)
         mirror.metrics = self.metrics.follow(self._table.columns.rows)
+        mirror.pod_versions = 0 if self._pod_versions is None else self._pod_versions.count
         mirror.known.clear()
         mirror.stale.clear()
         columns = self._node_columns(mirror, None)
@@ -132,6 +136,10 @@ class TableFeed:
             return [self._pack_usage(mirror, changed)] if changed else []
         rows = None if changed is None else _union(changed, mirror.stale)
         mirror.stale.clear()
+        if self._pod_versions is not None:
+            versions = self._pod_versions.since(mirror.pod_versions)
+            mirror.pod_versions = self._pod_versions.count
+            rows = None if rows is None or versions is None else sorted({*rows, *versions})
         return (
             [] if rows == [] else [self._pack(mirror, self._usage_columns(part), part) for part in self._in_parts(rows)]
         )

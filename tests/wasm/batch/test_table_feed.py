@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from kscheduler._fast import COMPILED
+from kscheduler.cache.cache import Cache
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
 from kscheduler.testing.wrappers import NodeBuilder
 from kscheduler.wasm.batch import table_feed
@@ -134,6 +136,27 @@ def test_a_guest_that_is_far_behind_is_sent_all_rows() -> None:
     score_all(made)
     assert "at" not in made.guest.tables[-1]
     assert [row["pods_n"] for row in made.guest.rows] == [0, 1, 0]
+
+
+def test_another_version_of_a_pod_on_a_node_is_told_if_it_looks_different() -> None:
+    def version(value: str, phase: str) -> PodInfo:
+        return info(make_pod("p").image(f"web:{value}").annotation("x.io/rank", value).phase(phase).node("b"))
+
+    cache = Cache()
+    for name in "ab":
+        cache.set_node(make_node(name).obj())
+    cache.set_pod(version("1", "Pending"))
+    described = {"depends": ["pod", "pods"], "table": ["pods"], "pod": ["annotations", "containers"]}
+    made = make(table=cache.table, guest=ListGuest(describe=described))
+    score_all(made)
+    cache.set_pod(version("1", "Running"))
+    score_all(made)
+    assert len(made.guest.tables) == 1
+    cache.set_pod(version("2", "Running"))
+    score_all(made)
+    assert unpack("i", made.guest.tables[-1]["at"]) == [1]
+    (pod,) = made.guest.rows[1]["pods"]
+    assert (pod["annotations"], pod["containers"][0][1]) == ({"x.io/rank": "2"}, "web:2")
 
 
 def test_many_pods_are_told_in_several_messages_none_of_which_takes_a_guest_long() -> None:
