@@ -316,12 +316,8 @@ class Cluster:
 
     def _existing_pod(self, key: str, uid: str) -> Pod:
         pod = self._pods.objects.get(key)
-        if pod is None:
-            raise _not_found("pods", key.rpartition("/")[2])
-        if uid and pod.metadata.uid != uid:
-            name = pod.metadata.name
-            problem = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {pod.metadata.uid}"
-            raise Conflict(f'Operation cannot be fulfilled on pods "{name}": {problem}', status=409, reason="Conflict")
+        if pod is None or (uid and pod.metadata.uid != uid):
+            raise _not_this_one(PODS, key, uid, pod)
         return pod
 
     # --- nodes ----------------------------------------------------------------------------------------------------
@@ -389,11 +385,7 @@ class Cluster:
 
     def release_claim(self, key: str, uid: str, consumer: str) -> ResourceClaim:
         """Take the consumer with this uid out of a claim's `reservedFor`; without it there, nothing changes."""
-        claim = self.get_claim(key)
-        if claim.metadata.uid != uid:
-            problem = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {claim.metadata.uid}"
-            message = f'Operation cannot be fulfilled on {RESOURCE_CLAIMS.plural} "{claim.metadata.name}": {problem}'
-            raise Conflict(message, status=409, reason="Conflict")
+        claim: ResourceClaim = self._with_uid(RESOURCE_CLAIMS, key, uid)
         reserved = claim.status.reserved_for or []
         kept = [each for each in reserved if each.uid != consumer]
         if len(kept) == len(reserved):
@@ -414,20 +406,14 @@ class Cluster:
 
     def patch_condition(self, resource: Resource[Any], key: str, uid: str, condition: GroupCondition) -> None:
         """Merge a condition into the status of a PodGroup, as a strategic merge patch does."""
-        store: Store[Any] = self.store(resource)
-        current: PodGroup | None = store.objects.get(key)
-        if current is None:
-            raise _not_found(resource.plural, key.rpartition("/")[2])
-        if current.metadata.uid != uid:
-            problem = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current.metadata.uid}"
-            raise Conflict(f'Operation cannot be fulfilled on "{key}": {problem}', status=409, reason="Conflict")
+        current: PodGroup = self._with_uid(resource, key, uid)
         old = {each.type: each for each in current.status.conditions or ()}
         before = old.get(condition.type)
         if condition.last_transition_time is None and before is not None:
             condition = replace(condition, last_transition_time=before.last_transition_time)
         if condition != before:
             conditions = list({**old, condition.type: condition}.values())
-            self._put(store, replace(current, status=replace(current.status, conditions=conditions)))
+            self._put(self.store(resource), replace(current, status=replace(current.status, conditions=conditions)))
 
     def patch_group_status(self, group: CoschedulingPodGroup, status: Mapping[str, object]) -> None:
         """Apply a merge patch to the status of this version of Coscheduling's PodGroup."""
@@ -460,12 +446,8 @@ class Cluster:
     def _with_uid(self, resource: Resource[Any], key: str, uid: str) -> Any:
         """Return an object. Raises NotFound, or Conflict if it has another uid; "" stands for any."""
         current = self.store(resource).objects.get(key)
-        name = key.rpartition("/")[2]
-        if current is None:
-            raise _not_found(resource.plural, name)
-        if uid and current.metadata.uid != uid:
-            message = f'Operation cannot be fulfilled on {resource.plural} "{name}": it has another uid'
-            raise Conflict(message, status=409, reason="Conflict")
+        if current is None or (uid and current.metadata.uid != uid):
+            raise _not_this_one(resource, key, uid, current)
         return current
 
     # --- leases ---------------------------------------------------------------------------------------------------
@@ -577,7 +559,7 @@ def _kept(new: ObjectMeta, current: ObjectMeta) -> ObjectMeta:
 def _binding_problem(pod: Pod, binding: Binding) -> str:
     """Return why the apiserver refuses this binding, or ""."""
     if binding.uid and pod.metadata.uid != binding.uid:
-        return f"Precondition failed: UID in precondition: {binding.uid}, UID in object meta: {pod.metadata.uid}"
+        return _failed_precondition(binding.uid, pod.metadata.uid)
     if pod.metadata.deletion_timestamp is not None:
         return f"pod {pod.metadata.name} is being deleted, cannot be assigned to a host"
     if pod.spec.node_name:
@@ -613,6 +595,21 @@ def _uid(source: random.Random) -> str:
 
 def _not_found(plural: str, name: str) -> NotFound:
     return NotFound(f'{plural} "{name}" not found', status=404, reason="NotFound")
+
+
+def _not_this_one(resource: Resource[Any], key: str, uid: str, found: Any) -> NotFound | Conflict:
+    """Return the answer to a request for the object with this uid, where `found` is of that name: None, or another."""
+    name = key.rpartition("/")[2]
+    if found is None:
+        return _not_found(resource.plural, name)
+    problem = _failed_precondition(uid, found.metadata.uid)
+    return Conflict(
+        f'Operation cannot be fulfilled on {resource.plural} "{name}": {problem}', status=409, reason="Conflict"
+    )
+
+
+def _failed_precondition(wanted_uid: str, uid: str) -> str:
+    return f"Precondition failed: UID in precondition: {wanted_uid}, UID in object meta: {uid}"
 
 
 def _already_exists(plural: str, name: str) -> Conflict:
