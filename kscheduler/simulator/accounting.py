@@ -191,7 +191,7 @@ class Accounting:
             note, pod = self._placed, after
         else:  # other updates need no accounting
             return
-        # As `advance`, without its call for each change.
+        # As `advance`, without its calls for each change.
         now, timeline = self._now(), self.timeline
         if now > self.now_s:
             if now - timeline.last_s >= timeline.interval_s and self.start_s is not None:
@@ -319,9 +319,7 @@ class Accounting:
         now = self._now()
         if now <= self.now_s:
             return
-        timeline = self.timeline
-        # As `Timeline.is_due`, without its call for each change.
-        if now - timeline.last_s >= timeline.interval_s and self.start_s is not None:
+        if self.start_s is not None and self.timeline.is_due(now):
             self._sample(now)
         if self._peak_is_due:
             self._note_peaks()
