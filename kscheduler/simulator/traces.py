@@ -32,11 +32,11 @@ from kscheduler.api.objects import (
 from kscheduler.simulator.csv_rows import Row, read_rows
 from kscheduler.simulator.pod_limit import DEFAULT_MAX_PODS, check_pods
 from kscheduler.simulator.scenario import Arrival
+from kscheduler.snapshot.node_classes import HOSTNAME
 
 DEFAULT_GPU_RESOURCE = "alibabacloud.com/gpu-milli"
 MODEL_LABEL = "alibabacloud.com/gpu-model"
 QOS_LABEL = "alibabacloud.com/qos"
-HOSTNAME_LABEL = "kubernetes.io/hostname"
 MILLI = 1000  # thousandths in one device
 
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib")
@@ -117,7 +117,7 @@ def _node(row: Row, name: str, gpu_resource: str) -> Node:
     gpus = row.count("gpu")
     if gpus:
         capacity[gpu_resource] = str(gpus * MILLI)
-    labels = {HOSTNAME_LABEL: name}
+    labels = {HOSTNAME: name}
     model = row.optional_text("model")
     if model:
         labels[MODEL_LABEL] = model

@@ -41,9 +41,9 @@ from kscheduler.simulator.workload_devices import (
     template_of,
 )
 from kscheduler.simulator.workload_gangs import GangShape
+from kscheduler.snapshot.node_classes import HOSTNAME
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
-HOSTNAME_LABEL = "kubernetes.io/hostname"
 SHAPE_LABEL = "node-shape"
 GPU = "example.com/gpu"
 
@@ -236,7 +236,7 @@ def _choices(items: Sequence[T], weights: Sequence[float], source: random.Random
 
 def node_of(name: str, shape: NodeShape, zone: str) -> Node:
     """Return a node of a shape; `zone`: its zone, "" for none."""
-    labels = {HOSTNAME_LABEL: name, SHAPE_LABEL: shape.name, **shape.labels}
+    labels = {HOSTNAME: name, SHAPE_LABEL: shape.name, **shape.labels}
     if zone:
         labels[ZONE_LABEL] = zone
     return Node(

@@ -26,8 +26,9 @@ from kscheduler.simulator.options import SimulateArguments
 from kscheduler.simulator.real_run import GC_THRESHOLDS, run_real_scheduler
 from kscheduler.simulator.report import build_report
 from kscheduler.simulator.scenario import Arrival, Scenario
-from kscheduler.simulator.traces import HOSTNAME_LABEL, Replay
+from kscheduler.simulator.traces import Replay
 from kscheduler.simulator.workload import WorkloadSpec
+from kscheduler.snapshot.node_classes import HOSTNAME
 from kscheduler.sweep.files import LocalFiles
 from kscheduler.sweep.metrics import Timing, figures_of
 from kscheduler.sweep.results import Finished, Result
@@ -169,8 +170,8 @@ def scaled_nodes(nodes: list[Node] | tuple[Node, ...], scale: float) -> list[Nod
 def _copy(node: Node, number: int) -> Node:
     name = f"{node.metadata.name}-copy{number}"
     labels = dict(node.metadata.labels or {})
-    if HOSTNAME_LABEL in labels:
-        labels[HOSTNAME_LABEL] = name
+    if HOSTNAME in labels:
+        labels[HOSTNAME] = name
     return structs.replace(node, metadata=structs.replace(node.metadata, name=name, uid="", labels=labels or None))
 
 

@@ -14,8 +14,9 @@ from msgspec.structs import replace
 
 from kscheduler.api.objects import Node, NodeCondition, NodeSpec, ObjectMeta
 from kscheduler.errors import ConfigError
-from kscheduler.simulator.workload import HOSTNAME_LABEL, ZONE_LABEL, NodeShape, node_of
+from kscheduler.simulator.workload import ZONE_LABEL, NodeShape, node_of
 from kscheduler.simulator.workload_devices import NodeDevices
+from kscheduler.snapshot.node_classes import HOSTNAME
 from kscheduler.sweep.spelling import did_you_mean
 
 SHAPE_LABELS = ("node-shape", "node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
@@ -88,8 +89,8 @@ class Shapes:
 def _like(node: Node, name: str) -> Node:
     """Return a new node with this node's labels, taints and capacity."""
     labels = dict(node.metadata.labels or {})
-    if HOSTNAME_LABEL in labels:
-        labels[HOSTNAME_LABEL] = name
+    if HOSTNAME in labels:
+        labels[HOSTNAME] = name
     taints = [taint for taint in node.spec.taints or () if not taint.key.startswith(_CONDITION_TAINTS)]
     return replace(
         node,
