@@ -51,9 +51,14 @@ class ExplainEndpoint:
         return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 
 
+def is_key(text: str) -> bool:
+    """Return True if the text has the form NAMESPACE/NAME, and is no longer than a pod's can be."""
+    namespace, _, name = text.partition("/")
+    return bool(namespace and name) and "/" not in name and len(text) <= MAX_KEY
+
+
 def _key(text: str, what: str) -> str:
-    namespace, slash, name = text.partition("/")
-    if not (slash and namespace and name) or "/" in name or len(text) > MAX_KEY:
+    if not is_key(text):
         raise web.HTTPBadRequest(text=f"{what}: expected NAMESPACE/NAME, got {text[:MAX_KEY]!r}")
     return text
 

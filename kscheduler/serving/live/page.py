@@ -14,6 +14,7 @@ import msgspec
 from aiohttp import web
 
 from kscheduler.client.reviews import User
+from kscheduler.explain.endpoint import MAX_KEY, is_key
 from kscheduler.serving.authentication import Shown
 from kscheduler.serving.live.access import PageAccess, Refused
 from kscheduler.serving.live.limits import RequestLimit
@@ -28,7 +29,6 @@ log = logging.getLogger(__name__)
 
 PREFIX = "/ui/"
 VIEWS = ("overview", "queue", "decisions", "nodes")
-MAX_KEY = 253 + 1 + 63  # the longest name of a pod, "/", and the longest name of a namespace
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 
 Explained = tuple[dict[str, Any] | None, str, FreeAmounts | None]
@@ -134,8 +134,7 @@ class LivePage:
 
 
 def _key(text: str) -> str:
-    namespace, slash, name = text.partition("/")
-    if not (slash and namespace and name) or "/" in name or len(text) > MAX_KEY:
+    if not is_key(text):
         raise Refused(400, f"pod: expected NAMESPACE/NAME, got {text[:MAX_KEY]!r}")
     return text
 
