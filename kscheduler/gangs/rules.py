@@ -11,7 +11,7 @@ from kscheduler.config.coscheduling import schedules_by_label
 from kscheduler.config.defaults import PLACEMENTS
 from kscheduler.config.types import SchedulerConfig
 
-PREEMPTS_TOGETHER = "WorkloadAwarePreemption"  # a feature gate of 1.36
+WORKLOAD_AWARE_PREEMPTION = "WorkloadAwarePreemption"  # a feature gate of 1.36
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +92,8 @@ def rules_of(config: SchedulerConfig) -> GangRules:
         return WHOLE
     if not release.queues_pod_groups:
         return replace(
-            UPSTREAM_1_36, heeds_topology=release.has(PLACEMENTS), preempts_together=release.has(PREEMPTS_TOGETHER)
+            UPSTREAM_1_36,
+            heeds_topology=release.has(PLACEMENTS),
+            preempts_together=release.has(WORKLOAD_AWARE_PREEMPTION),
         )
     return replace(UPSTREAM_1_37, heeds_topology=release.has(PLACEMENTS), heeds_parents=release.nests_pod_groups)
