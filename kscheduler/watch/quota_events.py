@@ -21,6 +21,10 @@ from kscheduler.quotas.elastic import ElasticQuotas
 
 log = logging.getLogger(__name__)
 
+_ADDED, _CHANGED, _DELETED = (
+    ClusterEvent(events.ELASTIC_QUOTAS, action) for action in (Action.ADD, Action.UPDATE, Action.DELETE)
+)
+
 
 class QuotaEvents:
     """The handler of ElasticQuotas. `wake` is called when there may be a pod to schedule."""
@@ -42,18 +46,18 @@ class QuotaEvents:
 
     def on_add(self, quota: ElasticQuota) -> None:
         self._set(quota)
-        self._requeue(Action.ADD, None, quota)
+        self._requeue(_ADDED, None, quota)
 
     def on_update(self, old: ElasticQuota, new: ElasticQuota) -> None:
         if old.spec != new.spec or old.metadata.uid != new.metadata.uid:
             self._set(new)
-            self._requeue(Action.UPDATE, old, new)
+            self._requeue(_CHANGED, old, new)
         else:
             self._quotas.refresh(new)
 
     def on_delete(self, quota: ElasticQuota) -> None:
         self._quotas.remove(quota.metadata.namespace, quota.metadata.name)
-        self._requeue(Action.DELETE, quota, None)
+        self._requeue(_DELETED, quota, None)
 
     def _set(self, quota: ElasticQuota) -> None:
         try:
@@ -63,8 +67,7 @@ class QuotaEvents:
             self._measure.bad_object(ELASTIC_QUOTAS.plural)
             self._quotas.remove(quota.metadata.namespace, quota.metadata.name)
 
-    def _requeue(self, action: Action, old: ElasticQuota | None, new: ElasticQuota | None) -> None:
-        event = ClusterEvent(events.ELASTIC_QUOTAS, action)
+    def _requeue(self, event: ClusterEvent, old: ElasticQuota | None, new: ElasticQuota | None) -> None:
         self._queue.move_all_to_active_or_backoff(event, old, new, self._clock.now())
         if self._queue.uids:
             self._wake()

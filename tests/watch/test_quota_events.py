@@ -52,6 +52,7 @@ def test_every_change_of_a_quota_is_an_event() -> None:
     bench = Bench()
     grown = replace(QUOTA, spec=ElasticQuotaSpec({"cpu": "2"}))
     bench.events.on_add(QUOTA)
+    assert bench.quotas.of("a") is QUOTA
     bench.events.on_update(QUOTA, grown)
     assert bench.quotas.of("a") is grown
     bench.events.on_delete(grown)
