@@ -26,11 +26,9 @@ def compare_nodes(cache: Cache, actual: Iterable[Node]) -> Difference:
 
 def compare_pods(cache: Cache, actual: Iterable[Pod]) -> Difference:
     """Compare the informer's bound pods with the cache's, by uid. Assumed pods are never reported as different."""
-    known = {pod.metadata.uid: pod for pod in actual}
-    bound = {uid for uid, pod in known.items() if pod.spec.node_name}
-    cached = {state.pod.uid for state in cache.pods() if not (state.assumed and state.pod.uid in known)}
+    bound = {pod.metadata.uid for pod in actual if pod.spec.node_name}
     assumed = {state.pod.uid for state in cache.pods() if state.assumed}
-    return _difference(bound - assumed, cached - assumed)
+    return _difference(bound - assumed, cache.uids() - assumed)
 
 
 def _difference(actual: set[str], cached: set[str]) -> Difference:

@@ -230,6 +230,13 @@ def test_the_comparer_names_what_is_missing_and_what_is_too_much(cache: Cache) -
     assert (pods.missing, pods.redundant) == (["uid-unseen"], ["uid-stale"])
 
 
+def test_missing_objects_alone_and_redundant_ones_alone_are_a_difference(cache: Cache) -> None:
+    both = [make_node("n1").obj(), make_node("n2").obj()]
+    assert not compare_nodes(cache, both)
+    assert compare_nodes(cache, [*both, make_node("n3").obj()])
+    assert compare_nodes(cache, both[:1])
+
+
 def test_the_dump_says_what_is_on_each_node(cache: Cache) -> None:
     cache.set_pod(PodInfo(pod(node="n1")))
     lines = list(dump_nodes(cache))
