@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ from kscheduler.gangs.stand_in import StandIn
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.quotas.pod_demand import Demand
 from kscheduler.quotas.share_queues import ShareQueues
+from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
 from kscheduler.watch.share_queue_divisions import ShareDivisionWatch
@@ -54,10 +56,18 @@ def deserving(cpu: int) -> QueueObject:
     return queue("b", deserved=cpu, limit=cpu, weight=0)
 
 
+class CountedLooks(ShareDivisionWatch):
+    looks = 0
+
+    def look(self) -> None:
+        self.looks += 1
+        super().look()
+
+
 def watching(
     queues: ShareQueues, rejected: RejectedPods, woken: list[str], whole: Demand | None = None
-) -> ShareDivisionWatch:
-    return ShareDivisionWatch(
+) -> CountedLooks:
+    return CountedLooks(
         queues,
         cast(Any, rejected),
         clock=ManualClock(),
@@ -91,3 +101,22 @@ def test_a_gang_is_tried_again_if_its_queue_may_reclaim_for_as_many_members_as_i
         whole = queues.demands.of(member.pod).times(lacking)
         watching(queues, rejected, [], whole).look()
         assert rejected.tried == tried
+
+
+def test_changes_of_one_second_are_looked_at_together_and_nothing_is_looked_at_without_one() -> None:
+    async def main() -> None:
+        queues = shared(0)
+        watch = watching(queues, RejectedPods(), [])
+        task = asyncio.ensure_future(watch.run())
+        await asyncio.sleep(1.5)
+        assert watch.looks == 1
+        await asyncio.sleep(10.0)
+        assert watch.looks == 1, "nothing has changed since"
+        queues.set("b", deserving(1))
+        await asyncio.sleep(0.5)
+        queues.set("b", deserving(2))
+        await asyncio.sleep(10.0)
+        assert watch.looks == 2
+        task.cancel()
+
+    run_virtual(main())
