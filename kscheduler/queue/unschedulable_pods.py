@@ -46,8 +46,8 @@ class UnschedulablePods:
         return list(self.rejected.values())
 
     @property
-    def now(self) -> int:
-        """Return the sequence number for an event that occurs now; pods with a higher `waits_since` ignore it."""
+    def event_number(self) -> int:
+        """The number of an event that occurs now; pods with a higher `waits_since` ignore it."""
         return self._since
 
     def gated_by(self, profile: str, plugin: str) -> Collection[QueuedPodInfo]:
@@ -155,6 +155,8 @@ class UnschedulablePods:
 
     def _gate_of(self, qpi: QueuedPodInfo) -> Waited:
         return self._rules.profile_of(qpi), qpi.gated_by or ""
+
+    # Every rejected pod passes `_enter` and `_leave`: `profile_of` and `rejectors` are written out in them.
 
     def _enter(self, index: Groups, qpi: QueuedPodInfo) -> None:
         profile = qpi.pod_info.pod.spec.scheduler_name

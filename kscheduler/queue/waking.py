@@ -98,7 +98,7 @@ class Waker:
         return self._start(
             Wake(
                 queued_event,
-                self._pods.now,
+                self._pods.event_number,
                 None if is_wildcard else self._waited(queued_event),
                 decide,
                 self._everybody(queued_event) if is_wildcard else self._interested(queued_event, up_to_priority),
@@ -116,7 +116,7 @@ class Waker:
         def decide(qpi: QueuedPodInfo) -> Strategy:
             return Strategy.AFTER_BACKOFF if qpi.waits_from < before else Strategy.SKIP
 
-        number = self._pods.now
+        number = self._pods.event_number
         # If hints are skipped meanwhile, this wake is dropped: the next look for overdue pods finds the rest.
         return self._start(Wake(queued_event, number, frozenset(), decide, self._overdue(before, tick, number)), now)
 
@@ -187,7 +187,7 @@ class Waker:
             return self._without_hints(qpi, waited)
 
         self.wakes.clear()
-        self.wakes.append(Wake(latest, self._pods.now, waited, decide, self._each(decide)))
+        self.wakes.append(Wake(latest, self._pods.event_number, waited, decide, self._each(decide)))
 
     def _union(self) -> frozenset[Waited] | None:
         found: frozenset[Waited] = frozenset()
@@ -317,7 +317,7 @@ class Waker:
 
     def check(self) -> None:
         for wake in self.wakes:
-            assert wake.number <= self._pods.now, "a wake is meant for pods that are still to come"
+            assert wake.number <= self._pods.event_number, "a wake is meant for pods that are still to come"
         numbers = [wake.number for wake in self.wakes]
         assert numbers == sorted(numbers), "events are not dealt with in the order they came"
         assert len(self.wakes) <= MAX_WAKES, f"{len(self.wakes)} events are waiting"
