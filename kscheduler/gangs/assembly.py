@@ -33,8 +33,8 @@ from kscheduler.gangs.domains import DomainIndex
 from kscheduler.gangs.doors import COSCHEDULING_DOOR, KUBERNETES_DOOR, Doors, open_doors
 from kscheduler.gangs.explain import GangExplainer
 from kscheduler.gangs.finished_members import FinishedMembers
-from kscheduler.gangs.gang import GangKey
-from kscheduler.gangs.gang_cycle import NAME, GangBatch, GangCycle
+from kscheduler.gangs.gang import PLUGIN, GangKey
+from kscheduler.gangs.gang_cycle import GangBatch, GangCycle
 from kscheduler.gangs.gang_queue import GangQueue
 from kscheduler.gangs.group_events import COSCHEDULING_RESOURCE, GroupEvents
 from kscheduler.gangs.kubernetes_cycle import KubernetesGangCycle
@@ -155,7 +155,7 @@ class GangParts:
             own.append(ClusterEvent(EventResource.TARGET_POD, Action.UPDATE_POD_LABEL))
             pre_enqueue = self._with_one_gang(pre_enqueue)
         if own:
-            registered = {name: {**events, NAME: own} for name, events in registered.items()}
+            registered = {name: {**events, PLUGIN: own} for name, events in registered.items()}
         self.queue = self.queue_type(less_key, pre_enqueue, gangs=self.registry, registered=registered, **settings)
         self._measure.show_groups(self.queue.groups)
         self._cache.follow(
@@ -355,6 +355,6 @@ class GangParts:
             if len(apis) < 2:
                 return pre_enqueue(pod)
             metadata = pod.pod.metadata
-            return unresolvable(two_gangs(metadata.name, apis, GangKey("", metadata.namespace, ""))).of(NAME)
+            return unresolvable(two_gangs(metadata.name, apis, GangKey("", metadata.namespace, ""))).of(PLUGIN)
 
         return gate

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+PLUGIN = "Gangs"  # stands for a plugin in statuses of pods that their gang keeps from having a node
 COMPOSITE_API = "compositepodgroups.scheduling.k8s.io"  # apart from PodGroups, which may have equal names
 
 

@@ -20,6 +20,7 @@ from kscheduler.framework.search_outcomes import Rejection
 from kscheduler.framework.status import Status, error_status, unschedulable
 from kscheduler.gangs.domains import DomainIndex
 from kscheduler.gangs.faces import Helpful
+from kscheduler.gangs.gang import PLUGIN
 from kscheduler.gangs.gang_queue import GangQueue, Outcome
 from kscheduler.gangs.member_reviews import MemberReviews
 from kscheduler.gangs.planner import MOST_KINDS, Failed, Plan, Planner
@@ -35,8 +36,6 @@ from kscheduler.gangs.undo_log import Placed
 from kscheduler.queue.pod_info import NOBODY, QueuedPodInfo
 
 log = logging.getLogger(__name__)
-
-NAME = "Gangs"  # stands for a plugin in statuses of members that fit, but whose gang does not
 
 
 class Ended(NamedTuple):
@@ -222,11 +221,11 @@ class GangCycle:
         rejecting = [
             queued.unschedulable_plugins for uid, queued in stand_in.flying.items() if uid in stand_in.arrivals
         ]
-        status = unschedulable(not_permitted(stand_in.gang_key, missing, len(held))).of(NAME)
+        status = unschedulable(not_permitted(stand_in.gang_key, missing, len(held))).of(PLUGIN)
         for cycle in held:
             self._one.withdraw(cycle)
             self._settle(cycle.queued, _rejection(status), started)
-        self._queue.return_gang(stand_in, Outcome.REJECTED, self._clock.now(), frozenset().union(*rejecting) - {NAME})
+        self._queue.return_gang(stand_in, Outcome.REJECTED, self._clock.now(), frozenset().union(*rejecting) - {PLUGIN})
         return Ended(Outcome.REJECTED, status.message)
 
     def _reject(self, stand_in: StandIn, plan: Plan, missing: int, started: float) -> Ended:
@@ -264,9 +263,9 @@ class GangCycle:
         if not plan.domains:
             # Nodes with the labels help, or that the placed pods of the gang go elsewhere, which any event may mean.
             tracked = self._registry.get(stand_in.gang_key)
-            return {NAME} if tracked is not None and not tracked.placed else NOBODY
+            return {PLUGIN} if tracked is not None and not tracked.placed else NOBODY
         framework = self._one.decider_of(stand_in.pod_info)
-        return {*framework.pre_filters, *framework.filters, NAME}
+        return {*framework.pre_filters, *framework.filters, PLUGIN}
 
     def _preempt(self, stand_in: StandIn, plan: Plan, missing: int) -> Answer:
         """Evict pods for the gang if that helps, and take back what was placed."""
@@ -294,14 +293,14 @@ class GangCycle:
                 first = plan.failed[0]
                 name, why = first.queued.pod_info.pod.metadata.name, first.rejection.message
             text = not_in_one_domain(stand_in.gang_key, plan.refusal, name, why)
-            return unschedulable(text).of(NAME), Outcome.REJECTED
+            return unschedulable(text).of(PLUGIN), Outcome.REJECTED
         if not plan.failed:
             text = too_few(stand_in.gang_key, missing, would_fit + len(plan.not_tried))
-            return unschedulable(text).of(NAME), Outcome.REJECTED
+            return unschedulable(text).of(PLUGIN), Outcome.REJECTED
         first = plan.failed[0]
         name = first.queued.pod_info.pod.metadata.name
         text = not_placed(stand_in.gang_key, missing, would_fit, name, first.rejection.message)
-        return unschedulable(text).of(NAME), Outcome.REJECTED
+        return unschedulable(text).of(PLUGIN), Outcome.REJECTED
 
     def _return_failed(self, failed: Sequence[Failed], started: float) -> None:
         for each in failed:
@@ -349,7 +348,7 @@ class GangCycle:
     def _add_kinds(self, kinds: dict[object, Helpful], stand_in: StandIn, elsewhere: Sequence[QueuedPodInfo]) -> None:
         """Add members of further kinds, which any plugin that judges nodes may keep from better ones."""
         framework = self._one.decider_of(stand_in.pod_info)
-        plugins = {*framework.pre_filters, *framework.filters, NAME}
+        plugins = {*framework.pre_filters, *framework.filters, PLUGIN}
         most = len(kinds) + MOST_KINDS
         for queued in elsewhere:
             kind = self.planner.kind_of(queued)

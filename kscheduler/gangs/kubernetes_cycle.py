@@ -17,6 +17,7 @@ from kscheduler.config.releases import Release
 from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAULT_PREEMPTION
 from kscheduler.framework.plugins.dynamicresources.plugin import NAME as DYNAMIC_RESOURCES
+from kscheduler.framework.preemption.evaluator import NEVER
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.search_outcomes import Rejection
 from kscheduler.framework.status import STATUS_LABELS, Code, Status, error_status, unresolvable, unschedulable
@@ -285,7 +286,7 @@ class KubernetesGangCycle(GangCycle):
                     return released, {}
                 reasons += released.reasons
             elif name == DEFAULT_PREEMPTION:
-                if preemption_policy(tracked, pods, is_of_group=self._policy_is_of_group) == "Never":
+                if preemption_policy(tracked, pods, is_of_group=self._policy_is_of_group) == NEVER:
                     reasons.append(NEVER_PREEMPTS)
                     self._count(Code.UNSCHEDULABLE)
                     continue

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from kscheduler.api.defaults import PREEMPT_LOWER_PRIORITY
 from kscheduler.api.objects import Pod
+from kscheduler.framework.preemption.evaluator import NEVER
 from kscheduler.gangs.tracked_gang import Stage, TrackedGang
-
-DEFAULT_POLICY = "PreemptLowerPriority"
 
 
 def preemption_policy(tracked: TrackedGang, pods: Iterable[Pod], *, is_of_group: bool) -> str:
     """Return the preemption policy of a group. `is_of_group`: its object says it; else the first pod that has one."""
     if is_of_group:
-        return "Never" if tracked.gang is not None and tracked.gang.preempts is False else DEFAULT_POLICY
-    return next((pod.spec.preemption_policy for pod in pods if pod.spec.preemption_policy), DEFAULT_POLICY)
+        return NEVER if tracked.gang is not None and tracked.gang.preempts is False else PREEMPT_LOWER_PRIORITY
+    return next((pod.spec.preemption_policy for pod in pods if pod.spec.preemption_policy), PREEMPT_LOWER_PRIORITY)
 
 
 def different_schedulers(members: Sequence[Pod]) -> str:
@@ -42,7 +42,7 @@ def mismatch(tracked: TrackedGang, members: Sequence[Pod], *, is_policy_of_group
     if is_policy_of_group:
         policy, whose = preemption_policy(tracked, (), is_of_group=True), " as the pod group's preemption policy"
     else:
-        policy, whose = members[0].spec.preemption_policy or DEFAULT_POLICY, ""
+        policy, whose = members[0].spec.preemption_policy or PREEMPT_LOWER_PRIORITY, ""
     scheduled = [each.pod for each in tracked.members.values() if each.stage in (Stage.ASSUMED, Stage.BOUND)]
     for pod in (*members, *scheduled):
         spec = pod.spec
@@ -53,9 +53,9 @@ def mismatch(tracked: TrackedGang, members: Sequence[Pod], *, is_policy_of_group
                 "all pods in a single pod group should have the same priority as the pod group's priority, "
                 f"got {spec.priority or 0} and {priority}"
             )
-        if (spec.preemption_policy or DEFAULT_POLICY) != policy:
+        if (spec.preemption_policy or PREEMPT_LOWER_PRIORITY) != policy:
             return (
                 f"all pods in a single pod group should have the same preemption policy{whose}, "
-                f"got {spec.preemption_policy or DEFAULT_POLICY} and {policy}"
+                f"got {spec.preemption_policy or PREEMPT_LOWER_PRIORITY} and {policy}"
             )
     return ""

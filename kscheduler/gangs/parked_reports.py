@@ -14,7 +14,7 @@ from kscheduler.api.objects import Pod
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.clock import Clock
 from kscheduler.framework.status import Status, unresolvable
-from kscheduler.gangs.gang import GangKey
+from kscheduler.gangs.gang import PLUGIN, GangKey
 from kscheduler.gangs.gang_queue import GangQueue
 from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.texts import lack
@@ -23,7 +23,6 @@ from kscheduler.queue.pod_info import Pool
 
 DELAY_S = 5.0  # from the moment at which a gang was found to lack something
 AWAITED_BY_ALL = frozenset({Lack.OBJECT, Lack.MEMBERS, Lack.GATES, Lack.ROOT, Lack.GROUPS})
-NAME = "Gangs"  # stands for a plugin in statuses
 
 
 class ParkedReports:
@@ -71,7 +70,7 @@ class ParkedReports:
         if not self._permission.may_write():
             self.parked(key)
             return
-        status = unresolvable(lack(tracked)).of(NAME)
+        status = unresolvable(lack(tracked)).of(PLUGIN)
         nomination = None if self._registry.rules.follows_kubernetes else ""
         for queued in stand_in.members.values():
             self._report(queued.pod_info.pod, status, nomination)
