@@ -40,6 +40,7 @@ MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"  # on a CSINod
 BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"  # on either: the class, and stronger than the field
 
 IS_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"  # on a class: "true" for claims that name none
+BETA_IS_DEFAULT_CLASS = "storageclass.beta.kubernetes.io/is-default-class"  # likewise
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"  # a class that makes no volumes
 IMMEDIATE = "Immediate"

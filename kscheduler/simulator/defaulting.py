@@ -37,6 +37,7 @@ from kscheduler.api.objects import (
 from kscheduler.api.pod_groups import CompositePodGroup, CoschedulingPodGroup, PodGroup
 from kscheduler.api.sharing import Shared
 from kscheduler.api.storage import (
+    BETA_IS_DEFAULT_CLASS,
     IMMEDIATE,
     IS_DEFAULT_CLASS,
     PENDING,
@@ -150,21 +151,21 @@ def _claim_with_defaults(claim: PersistentVolumeClaim, classes: Iterable[Storage
     if not claim.status.phase:
         claim = replace(claim, status=replace(claim.status, phase=PENDING))
     if claim.spec.storage_class_name is None and not class_of(claim):
-        default = max((each for each in classes if _is_default(each)), key=_age, default=None)
+        default = _default_class(classes)
         if default is not None:
             claim = replace(claim, spec=replace(claim.spec, storage_class_name=default.metadata.name))
     return claim
 
 
+def _default_class(classes: Iterable[StorageClass]) -> StorageClass | None:
+    """Return the default class to use: the youngest, of equally young ones the first by name; None if there is none."""
+    by_name = sorted(filter(_is_default, classes), key=lambda each: each.metadata.name)
+    return max(by_name, key=lambda each: each.metadata.creation_timestamp or "", default=None)
+
+
 def _is_default(storage_class: StorageClass) -> bool:
-    return (storage_class.metadata.annotations or {}).get(IS_DEFAULT_CLASS) == "true"
-
-
-def _age(storage_class: StorageClass) -> tuple[str, str]:
-    """Return a sort key whose maximum is the default class to use: the youngest, of equally old ones the last by
-    name.
-    """
-    return storage_class.metadata.creation_timestamp or "", storage_class.metadata.name
+    annotations = storage_class.metadata.annotations or {}
+    return "true" in (annotations.get(IS_DEFAULT_CLASS), annotations.get(BETA_IS_DEFAULT_CLASS))
 
 
 def _in_a_namespace(metadata: Meta) -> Meta:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from msgspec.structs import replace
 
@@ -416,6 +418,19 @@ async def test_storage_gets_the_defaults_of_the_api(cluster: Cluster) -> None:
     assert cluster.create_object(CSIStorageCapacity(ObjectMeta(name="s"))).key == "default/s"
     claim = made(cluster, PersistentVolumeClaim(ObjectMeta(name="data")))
     assert (claim.key, claim.status.phase, claim.spec.storage_class_name) == ("default/data", "Pending", None)
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_of_equally_young_default_classes_the_first_by_name_is_used(cluster: Cluster, names: Sequence[str]) -> None:
+    for name in names:
+        cluster.create_object(default_class(name, "2025"))
+    assert made(cluster, PersistentVolumeClaim(ObjectMeta(name="data"))).spec.storage_class_name == "a"
+
+
+def test_a_class_is_a_default_one_by_the_older_annotation_too(cluster: Cluster) -> None:
+    annotations = {"storageclass.beta.kubernetes.io/is-default-class": "true"}
+    cluster.create_object(StorageClass(ObjectMeta(name="old", annotations=annotations), "d"))
+    assert made(cluster, PersistentVolumeClaim(ObjectMeta(name="data"))).spec.storage_class_name == "old"
 
 
 async def test_a_claim_without_a_class_gets_the_youngest_default_one(cluster: Cluster) -> None:
