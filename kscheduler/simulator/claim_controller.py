@@ -191,12 +191,9 @@ class ClaimController(Controller):
         for key in list(self._used.get(uid, ())):
             claim = self._claims[key]
             reserved = [each for each in claim.status.reserved_for or () if each.uid != uid]
-            status, metadata = replace(claim.status, reserved_for=reserved or None), claim.metadata
+            changed = replace(claim, status=replace(claim.status, reserved_for=reserved or None))
             if not reserved:
-                kept = [each for each in metadata.finalizers or () if each != FINALIZER]
-                status = replace(status, allocation=None, devices=None)
-                metadata = replace(metadata, finalizers=kept or None)
-            changed = replace(claim, metadata=metadata, status=status)
+                changed = _deallocated(changed)
             if changed != claim:
                 self._cluster.update_object(changed)
             owner = _owner(claim)
@@ -207,11 +204,15 @@ class ClaimController(Controller):
         claim = self._claims.get(key)
         if claim is None or claim.metadata.deletion_timestamp is None or claim.status.reserved_for:
             return
-        kept = [each for each in claim.metadata.finalizers or () if each != FINALIZER]
-        if len(kept) < len(claim.metadata.finalizers or ()):
-            status = replace(claim.status, allocation=None, devices=None)
-            metadata = replace(claim.metadata, finalizers=kept or None)
-            self._cluster.update_object(replace(claim, metadata=metadata, status=status))
+        if FINALIZER in (claim.metadata.finalizers or ()):
+            self._cluster.update_object(_deallocated(claim))
+
+
+def _deallocated(claim: ResourceClaim) -> ResourceClaim:
+    """Return a claim without its allocation, and without the finalizer that a scheduler gave it with that."""
+    kept = [each for each in claim.metadata.finalizers or () if each != FINALIZER]
+    metadata = replace(claim.metadata, finalizers=kept or None)
+    return replace(claim, metadata=metadata, status=replace(claim.status, allocation=None, devices=None))
 
 
 def _users(claim: ResourceClaim) -> set[str]:
