@@ -1,8 +1,8 @@
 """Keeps searches in vain from taking all the time where many gangs, or pods for which others may move, fit nowhere.
 
 After a search in vain none begins for PAUSE times what it cost, so that single pods and gangs that fit are decided
-meanwhile. Those that come earlier get a turn each, one after the other. Costs are estimated from what a search did, not
-measured, so that a simulation has the same course each time.
+meanwhile. Those that come earlier get a turn each, a time at which they are tried again, one after the other. Costs are
+estimated from what a search did, not measured, so that a simulation has the same course each time.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ class Pace:
 
     def __init__(self) -> None:
         self._free_at = 0.0  # when the next search may begin
-        self._last_turn = 0.0  # that was given to a gang
-        self._turns: dict[str, float] = {}  # uid of a gang's face -> its turn
+        self._last_turn = 0.0  # the latest that was given
+        self._turns: dict[str, float] = {}  # uid of a pod, or of a gang's face -> its turn
         self._pause_s = LEAST_S  # after the latest search in vain
 
     def wait_s(self, now: float) -> float:
@@ -28,7 +28,7 @@ class Pace:
         return left if 0.0 < left <= MOST_S else 0.0
 
     def next_turn_s(self, uid: str, now: float) -> float:
-        """Give a gang that has to wait a turn, unless it has one. Returns the seconds until then."""
+        """Give a pod or gang that has to wait a turn, unless it has one. Returns the seconds until then."""
         turn = self._turns.get(uid, 0.0)
         if turn <= now:
             if len(self._turns) > MOST_KEPT:
