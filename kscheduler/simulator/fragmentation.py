@@ -26,9 +26,7 @@ Shape = tuple[tuple[str, int], ...]  # (resource, amount), by name
 
 
 def frequent_shapes(records: Collection[PodRecord], resource: str) -> list[tuple[Shape, int]]:
-    """Return the SHAPES most frequent shapes (sets of requests) that request the resource, and how many pods have
-    each.
-    """
+    """Return the SHAPES most frequent shapes that request the resource, each with the number of pods that have it."""
     counts: Counter[Shape] = Counter()
     for demand, count in Counter(map(_demand_of, records)).items():
         if demand.amounts.get(resource):

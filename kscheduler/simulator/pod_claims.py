@@ -34,8 +34,10 @@ class ClaimsOfPod(msgspec.Struct, frozen=True):
 
 
 class PodClaims(msgspec.Struct, frozen=True):
-    """The pods that have claims: those that wait at the end, in the order of the queue, then those with a node, then
-    those that ended before."""
+    """The pods that have claims.
+
+    First those that wait at the end, in the order of the queue, then those with a node, then those that ended before.
+    """
 
     pods: list[ClaimsOfPod]
     left_out: int  # pods that would have made the report too large

@@ -36,9 +36,7 @@ class Change(msgspec.Struct, Generic[T], frozen=True, gc=False):
 
 
 class Store(Generic[T]):
-    """Holds the objects of one kind by key (`namespace/name` or `name`), the log of their changes, and the
-    subscribers.
-    """
+    """The objects of one kind by key (`namespace/name` or `name`), with the log of their changes and its readers."""
 
     def __init__(self, resource: Resource[T], history_limit: int) -> None:
         self.resource = resource

@@ -14,9 +14,7 @@ OptionsT = TypeVar("OptionsT")
 
 
 def from_flags(kind: Callable[..., OptionsT], namespace: argparse.Namespace, **others: object) -> OptionsT:
-    """Return options of class `kind`: each field has the value of the flag of its name, or the one given in
-    `others`.
-    """
+    """Return options of class `kind`: each field has the value of the flag of its name, or that in `others`."""
     names = [name for name in inspect.signature(kind).parameters if name not in others]
     return kind(**{name: getattr(namespace, name) for name in names}, **others)
 
