@@ -18,7 +18,7 @@ from kscheduler.clock import Clock
 from kscheduler.command.doctor_rights import CLUSTER_RIGHTS, in_words, lease_rights
 from kscheduler.command.emulation import Choice, VersionSource, served_version
 from kscheduler.config.metric_policy import Metric, Source
-from kscheduler.config.releases import RELEASES, is_newer
+from kscheduler.config.releases import RELEASES, is_newer, major_and_minor
 from kscheduler.config.types import LeaderElection, SchedulerConfig
 from kscheduler.counted import counted
 from kscheduler.errors import APIError, ConfigError, DecodeError, Forbidden, KSchedulerError, NotFound
@@ -98,16 +98,11 @@ def skew(choice: Choice, served: str) -> Finding:
         oldest = next(iter(RELEASES))
         mend = f"kscheduler run --emulated-version {oldest}" if release.version != oldest else "upgrade the cluster"
         return Finding(Level.WARN, "release", f"{text}; no scheduler should be newer than its apiserver", mend)
-    behind = _minor(served) - _minor(release.version)
+    behind = major_and_minor(served)[1] - major_and_minor(release.version)[1]
     if behind > 1:
         text = f"{text}, which is {behind} releases older than the apiserver; kube-scheduler may be 1 older"
         return Finding(Level.WARN, "release", text, "pip install --upgrade kscheduler")
     return Finding(Level.OK if choice.is_as_expected else Level.WARN, "release", text)
-
-
-def _minor(version: str) -> int:
-    digits = version.lstrip("v").split(".")[1]
-    return int("".join(each for each in digits.split("-")[0] if each.isdigit()) or 0)
 
 
 async def clocks(client: Dates, clock: Clock) -> Finding:

@@ -279,8 +279,12 @@ def release_for(git_version: str) -> Release:
 
 def is_newer(release: Release, git_version: str) -> bool:
     """Return whether a release is newer than an apiserver of that version. Raises ConfigError if it is no version."""
+    return major_and_minor(release.version) > major_and_minor(git_version)
+
+
+def major_and_minor(git_version: str) -> tuple[int, int]:
+    """Return the first two numbers of a release's or an apiserver's version. Raises ConfigError if it is no version."""
     found = re.match(r"v?(\d{1,9})\.(\d{1,9})", git_version)
     if found is None:
         raise ConfigError(f'expected a version of an apiserver such as "v1.36.3", got "{git_version}"')
-    major, minor = release.version.split(".")
-    return (int(major), int(minor)) > (int(found[1]), int(found[2]))
+    return int(found[1]), int(found[2])

@@ -130,6 +130,8 @@ def test_rights_are_grouped_by_resource() -> None:
         ("1.37", "v1.38.0", Level.OK, "emulates kube-scheduler 1.37"),
         ("1.37", "v1.36.3", Level.WARN, "newer than its apiserver"),
         ("1.36", "v1.39.1-eks-1", Level.WARN, "3 releases older"),
+        ("1.37", "1.37, emulated by v1.38.0", Level.OK, "emulates kube-scheduler 1.37"),
+        ("1.36", "1.38, v2.1.0", Level.WARN, "2 releases older"),
     ],
 )
 def test_the_release_must_be_the_apiservers_or_the_one_before(
