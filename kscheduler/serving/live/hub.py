@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from kscheduler.serving.live.node_picture import NodePicture
-from kscheduler.serving.live.readings import Reading
+from kscheduler.serving.live.readings import DECISIONS, NODES, OVERVIEW, QUEUE, Reading
 from kscheduler.serving.live.topics import Decisions, Nodes, Overview, Queue, Topic
 
 log = logging.getLogger(__name__)
@@ -28,10 +28,10 @@ class Hub:
         self._picture = NodePicture()
         self._overview, self._queue, self._decisions = Overview(), Queue(), Decisions()
         self.topics: Mapping[str, Topic] = {
-            "overview": self._overview,
-            "queue": self._queue,
-            "decisions": self._decisions,
-            "nodes": Nodes(self._picture),
+            OVERVIEW: self._overview,
+            QUEUE: self._queue,
+            DECISIONS: self._decisions,
+            NODES: Nodes(self._picture),
         }
         self._task: asyncio.Task[None] | None = None  # processes the latest reading
         self.is_closed = False

@@ -19,7 +19,7 @@ from kscheduler.serving.authentication import Shown
 from kscheduler.serving.live.access import PageAccess, Refused
 from kscheduler.serving.live.limits import RequestLimit
 from kscheduler.serving.live.nearest import nearest_nodes
-from kscheduler.serving.live.readings import FreeAmounts
+from kscheduler.serving.live.readings import NODES, VIEWS, FreeAmounts
 from kscheduler.serving.live.redaction import without_nodes
 from kscheduler.serving.live.streams import Streams
 from kscheduler.ui.assets import LIVE_FILES, live_asset
@@ -28,7 +28,6 @@ from kscheduler.ui.server import HEADERS
 log = logging.getLogger(__name__)
 
 PREFIX = "/ui/"
-VIEWS = ("overview", "queue", "decisions", "nodes")
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 
 Explained = tuple[dict[str, Any] | None, str, FreeAmounts | None]
@@ -99,7 +98,7 @@ class LivePage:
         view = request.query.get("view", "")
         if view not in VIEWS:
             raise Refused(400, f"view: expected one of {', '.join(VIEWS)}, got {view[:MAX_KEY]!r}")
-        if view == "nodes":
+        if view == NODES:
             await self._require_nodes(user)
         if request.method == "HEAD":
             return web.Response(content_type="text/event-stream")

@@ -10,6 +10,9 @@ from typing import NamedTuple
 
 import msgspec
 
+OVERVIEW, QUEUE, DECISIONS, NODES = "overview", "queue", "decisions", "nodes"
+VIEWS = (OVERVIEW, QUEUE, DECISIONS, NODES)
+
 
 class WaitingPod(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """A pod of the queue, as the page lists it."""

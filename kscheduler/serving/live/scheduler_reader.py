@@ -15,6 +15,8 @@ from kscheduler.queue.backoff_queue import WINDOW_S, is_backing_off
 from kscheduler.queue.pod_info import Pool, QueuedPodInfo
 from kscheduler.scheduler import Scheduler
 from kscheduler.serving.live.readings import (
+    DECISIONS,
+    QUEUE,
     FreeAmounts,
     MadeDecision,
     NodeReading,
@@ -31,9 +33,6 @@ MOST_RESOURCES = 8  # shown of nodes, pods included
 MOST_CHARACTERS = 400  # of a message
 RENEW_S = 5.0  # nodes' names and labels are not handed over more often
 PODS = "pods"
-
-QUEUE, DECISIONS, NODES, OVERVIEW = "queue", "decisions", "nodes", "overview"
-VIEWS = (OVERVIEW, QUEUE, DECISIONS, NODES)
 
 _POOLS = {pool: pool.value for pool in Pool}  # whose attribute `value` is a call
 _OUTCOMES = {outcome: outcome.value for outcome in Outcome}

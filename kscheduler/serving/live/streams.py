@@ -17,6 +17,7 @@ from kscheduler.serving.authentication import Shown
 from kscheduler.serving.live.access import PageAccess, Refused
 from kscheduler.serving.live.hub import Hub
 from kscheduler.serving.live.limits import StreamSlots
+from kscheduler.serving.live.readings import NODES
 from kscheduler.serving.live.topics import NOTHING, Topic, message
 
 RECHECK_S = 10.0
@@ -91,7 +92,7 @@ class Streams:
         return await self._access.visible(user, namespaces) if namespaces else frozenset()
 
     async def _check_nodes(self, view: str, user: User) -> None:
-        if view == "nodes" and not await self._access.may_list(user, "nodes"):
+        if view == NODES and not await self._access.may_list(user, "nodes"):
             raise Refused(403, "You may not list nodes.")
 
 

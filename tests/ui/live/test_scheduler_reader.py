@@ -10,8 +10,8 @@ import msgspec
 from kscheduler.explain.explainer import Leadership
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.scheduler import Options
-from kscheduler.serving.live.readings import Reading
-from kscheduler.serving.live.scheduler_reader import MOST_ROWS, RENEW_S, VIEWS, SchedulerReader
+from kscheduler.serving.live.readings import VIEWS, Reading
+from kscheduler.serving.live.scheduler_reader import MOST_ROWS, RENEW_S, SchedulerReader
 from kscheduler.testing import make_node, make_pod
 from tests.support.world import World, in_virtual_time
 
