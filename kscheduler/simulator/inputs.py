@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -77,24 +77,26 @@ def seed_of(arguments: SimulateArguments, sources: Sources | None = None) -> int
 
 
 def with_nodes(recorded: Scenario, arguments: SimulateArguments) -> Scenario:
-    """Return the scenario of a record that has no nodes with those of --nodes. Raises ConfigError if it has some."""
+    """Return the scenario of a record that has no nodes with those of --nodes, and what else is in their file.
+
+    Raises ConfigError if it has some, or for invalid input.
+    """
     if arguments.nodes is None:
         return recorded
     if any(change.resource is NODES for change in recorded.changes):
         raise ConfigError("--record: expected no other source of nodes, pods and times, got --nodes")
     sources = Sources()
     nodes = _nodes(arguments, _spec(arguments, sources), sources)
+    _check_names(nodes.nodes, ())  # pods of a record may be on nodes that are not there any more
+    _check_usage(nodes.nodes, ())
+    objects = _objects_of((nodes,), recorded.arrivals)
     return replace(
-        recorded,
+        objects,
         nodes=nodes.nodes,
-        storage=nodes.storage,
-        devices=nodes.devices,
-        quotas=nodes.quotas,
-        pod_groups=nodes.pod_groups,
-        queues=nodes.queues,
-        groups=nodes.groups,
-        parameters=nodes.parameters | recorded.parameters,
-        notes=nodes.notes + recorded.notes,
+        arrivals=recorded.arrivals,
+        changes=recorded.changes,
+        parameters=nodes.parameters | objects.parameters | recorded.parameters,
+        notes=nodes.notes + objects.notes + recorded.notes,
     )
 
 
@@ -105,47 +107,46 @@ def build_scenario(arguments: SimulateArguments, sources: Sources | None = None)
     nodes, pods = _nodes(arguments, spec, sources), _pods(arguments, spec, sources)
     _check_names(nodes.nodes, pods.arrivals)
     _check_usage(nodes.nodes, pods.arrivals)
-    storage = _united(nodes.storage, pods.storage)
-    policies = _united(nodes.policies, pods.policies)
-    devices = claims_at_start(_united(nodes.devices, pods.devices), [each.pod for each in pods.arrivals])
-    quotas = _united(nodes.quotas, pods.quotas)
-    pod_groups = _united(nodes.pod_groups, pods.pod_groups)
-    queues = _united(nodes.queues, pods.queues)
-    groups = _united_groups(nodes.groups, pods.groups)
-    _check_policies(policies)
-    _check_quotas(quotas)
-    _check_queues(queues)
-    parameters = nodes.parameters | pods.parameters
-    if storage:
-        parameters["storage"] = _counted(storage)
-    if devices:
-        parameters["devices"] = _counted(devices)
-    if policies:
-        parameters["policies"] = _counted(policies)
-    if quotas:
-        parameters["quotas"] = _counted(quotas)
-    if queues:
-        parameters["queues"] = f"{len(queues):,}"
-    if pod_groups:
-        parameters["pod groups"] = f"{len(pod_groups):,}"
-    if groups:
-        parameters["other objects"] = _counted_kinds(kind for kind, _ in groups)
+    objects = _objects_of((nodes, pods), pods.arrivals)
+    parameters = nodes.parameters | pods.parameters | objects.parameters
     if arguments.workload is not None:
         parameters["workload"] = os.path.basename(arguments.workload)
-    return Scenario(
-        nodes.nodes,
-        pods.arrivals,
-        {**parameters, "seed": str(spec.seed)},
-        [*dict.fromkeys(nodes.notes + pods.notes), *_notes_on_groups(groups)],
-        storage,
-        spec.metrics,
-        policies,
-        devices,
-        quotas,
-        pod_groups,
-        queues,
+    return replace(
+        objects,
+        nodes=nodes.nodes,
+        arrivals=pods.arrivals,
+        parameters={**parameters, "seed": str(spec.seed)},
+        notes=[*dict.fromkeys(nodes.notes + pods.notes), *objects.notes],
+        metrics=spec.metrics,
+    )
+
+
+def _objects_of(parts: Sequence[Scenario], arrivals: Iterable[Arrival]) -> Scenario:
+    """Return a scenario with all that the parts have besides nodes and pods. Raises ConfigError for invalid objects."""
+    groups = _united_groups(*(part.groups for part in parts))
+    objects = Scenario(
+        notes=_notes_on_groups(groups),
+        storage=_united(*(part.storage for part in parts)),
+        policies=_united(*(part.policies for part in parts)),
+        devices=claims_at_start(_united(*(part.devices for part in parts)), [each.pod for each in arrivals]),
+        quotas=_united(*(part.quotas for part in parts)),
+        pod_groups=_united(*(part.pod_groups for part in parts)),
+        queues=_united(*(part.queues for part in parts)),
         groups=groups,
     )
+    _check_policies(objects.policies)
+    _check_quotas(objects.quotas)
+    _check_queues(objects.queues)
+    counts = {
+        "storage": _counted(objects.storage),
+        "devices": _counted(objects.devices),
+        "policies": _counted(objects.policies),
+        "quotas": _counted(objects.quotas),
+        "queues": f"{len(objects.queues):,}" if objects.queues else "",
+        "pod groups": f"{len(objects.pod_groups):,}" if objects.pod_groups else "",
+        "other objects": _counted_kinds(kind for kind, _ in groups),
+    }
+    return replace(objects, parameters={name: count for name, count in counts.items() if count})
 
 
 def _spec(arguments: SimulateArguments, sources: Sources) -> WorkloadSpec:
