@@ -41,6 +41,17 @@ def test_an_assumed_pod_takes_room_at_once(cache: Cache) -> None:
     check_cache(cache)
 
 
+def test_pods_that_the_columns_count_already_are_assumed_together(cache: Cache) -> None:
+    table = cache.table
+    pods = [PodInfo(pod("a")), PodInfo(pod("b"))]
+    for each in pods:
+        table.columns.add_pod(0, table.request_of(each))
+    cache.assume_counted(pods, [0, 0], ["n1", "n1"])
+    assert cpu_requested(cache, "n1") == 2000
+    assert cache.sizes()["assumed_pods"] == 2
+    check_cache(cache)
+
+
 def test_forgetting_an_assumed_pod_gives_its_room_back(cache: Cache) -> None:
     cache.assume(PodInfo(pod()), "n1")
     assert cache.forget("uid-a")

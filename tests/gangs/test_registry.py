@@ -88,6 +88,14 @@ def test_a_gang_without_object_and_pods_is_forgotten() -> None:
     assert len(known) == 0
 
 
+def test_what_is_wrong_with_an_object_is_known_to_pods_that_come_after_all_others_have_left() -> None:
+    known = registry()
+    known.refuse_gang(key_of("train"), "spec.minMember: expected a number, got -1")
+    add(known, "a", "train")
+    known.remove_member("uid-default-a")
+    assert lack_of(add(known, "b", "train")) is Lack.FAULT
+
+
 def test_a_gang_with_fewer_placed_pods_than_its_minimum_is_broken() -> None:
     known = registry()
     tracked = known.set_gang(gang("train", 2))
