@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.member_stages import MemberStages
 from kscheduler.gangs.registry import Registry
@@ -38,6 +40,23 @@ def test_an_assumed_pod_is_bound_once_the_watch_says_so() -> None:
     followed.stages.pod_changed(WAITING, BOUND)
     assert followed.stage() is Stage.BOUND
     assert followed.changed == [key_of("train")] * 2
+
+
+def test_an_assumed_pod_is_bound_though_its_labels_are_the_same_object() -> None:
+    followed = Followed()
+    followed.stages.pod_added(WAITING)
+    bound = msgspec.structs.replace(BOUND, metadata=WAITING.metadata)
+    followed.stages.pod_changed(WAITING, bound)
+    assert followed.stage() is Stage.BOUND
+
+
+def test_a_change_of_a_bound_pod_that_keeps_its_labels_does_not_move_its_gang() -> None:
+    followed = Followed()
+    followed.stages.pod_added(BOUND)
+    resized = msgspec.structs.replace(BOUND, spec=make_pod("a").node("n1").priority(1).obj().spec)
+    followed.stages.pod_changed(BOUND, resized)
+    assert followed.registry.members[UID].pod is resized
+    assert followed.changed == [key_of("train")]
 
 
 def test_a_decision_that_is_given_back_leaves_the_pod_in_flight() -> None:
