@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from kscheduler.api.defaults import NAMESPACE_NAME
 from kscheduler.api.labels import CompiledLabelSelector, compile_label_selector
 from kscheduler.api.objects import LabelSelector as ObjectSelector
 from kscheduler.api.objects import SelectorRequirement
 from kscheduler.config.routing import RoutingRule
 from kscheduler.config.types import LabelSelector
-
-NAME_LABEL = "kubernetes.io/metadata.name"  # every namespace has this label
 
 Labels = Mapping[str, str]
 
@@ -57,7 +56,7 @@ class Router:
         """Return the matching rule and its scheduler; None if the pod keeps its schedulerName."""
         if pod.has_node:
             return None
-        labels = self._namespace_labels(pod.namespace) or {NAME_LABEL: pod.namespace}
+        labels = self._namespace_labels(pod.namespace) or {NAMESPACE_NAME: pod.namespace}
         for rule in self._rules:
             if rule.matches(pod, labels):
                 chosen = self._choose(rule.config, pod)
