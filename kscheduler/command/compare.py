@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, nullcontext
 import msgspec
 
 from kscheduler.command.interruption import report_interruption
-from kscheduler.command.report_files import check_writable, save
-from kscheduler.compare.comparing import Comparison, compare, silently
+from kscheduler.command.report_files import check_writable, indented_json, save
+from kscheduler.compare.comparing import compare, silently
 from kscheduler.compare.options import CompareArguments
 from kscheduler.compare.reading import read_sides
 from kscheduler.compare.sides import Side
@@ -31,15 +31,11 @@ def compare_runs(arguments: CompareArguments) -> int:
         return report_interruption("nothing is compared")
     if arguments.html is not None:
         save(arguments.html, to_html(msgspec.json.encode(found)))
-    print(to_json(found) if arguments.output == "json" else to_text(found), end="")
+    print(indented_json(found) if arguments.output == "json" else to_text(found), end="")
     violations = [violation for side in (found.a, found.b) for violation in side.report.violations]
     for violation in violations:
         print(f"kscheduler: error: invariant violated: {violation}", file=sys.stderr)
     return EXIT_DIFFERS if violations or (arguments.fail_on_difference and found.differs) else 0
-
-
-def to_json(comparison: Comparison) -> str:
-    return msgspec.json.format(msgspec.json.encode(comparison), indent=2).decode() + "\n"
 
 
 def _shown(side: Side) -> AbstractContextManager[Progress | None]:

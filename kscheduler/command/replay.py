@@ -9,11 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from kscheduler.api.manifest import load_manifests
 from kscheduler.api.objects import Node
 from kscheduler.command.flags.replay import ReplayOptions
+from kscheduler.command.report_files import indented_json
 from kscheduler.config.gate_flag import with_gates
 from kscheduler.config.load import default_config, in_release, load_config, parse_config
 from kscheduler.config.releases import Release, release_of
@@ -136,7 +135,7 @@ def to_json(found: Replay, shown: int) -> str:
             for each in found.differences[:shown]
         ],
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    return indented_json(document)
 
 
 def judged_text(found: Judgement, shown: int) -> Iterator[str]:
@@ -160,4 +159,4 @@ def judged_json(found: Judgement, shown: int) -> str:
             for each in found.unexplained[:shown]
         ],
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    return indented_json(document)

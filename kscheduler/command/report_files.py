@@ -7,6 +7,8 @@ import os
 import sys
 from pathlib import Path
 
+import msgspec
+
 from kscheduler.command.standard_streams import STDOUT, stream_at, write_to_stream
 from kscheduler.errors import ConfigError
 
@@ -55,6 +57,12 @@ def save(path: str, content: bytes) -> None:
     if stream is not None:
         write_to_stream(stream, content)
         return
+    write(path, content)
+    print(f"wrote {path} ({len(content) / 1024:,.0f} KiB)", file=sys.stderr)
+
+
+def write(path: str | Path, content: bytes) -> None:
+    """Write a file. Raises ConfigError if that fails, and leaves no half of it."""
     target = Path(path)
     try:
         target.write_bytes(content)
@@ -63,4 +71,8 @@ def save(path: str, content: bytes) -> None:
             if target.is_file() and not target.is_symlink():
                 target.unlink()
         raise ConfigError(f"{path}: cannot be written: {error.strerror or error}") from error
-    print(f"wrote {path} ({len(content) / 1024:,.0f} KiB)", file=sys.stderr)
+
+
+def indented_json(report: object) -> str:
+    """Return a report as JSON that people can read too, with a newline at the end."""
+    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"

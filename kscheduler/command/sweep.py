@@ -8,12 +8,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import msgspec
-
 from kscheduler import __version__
 from kscheduler.clock import Clock
 from kscheduler.command.interruption import EXIT_INTERRUPTED
-from kscheduler.command.report_files import check_writable, save
+from kscheduler.command.report_files import check_writable, indented_json, save, write
 from kscheduler.counted import counted
 from kscheduler.errors import APIError, ConfigError
 from kscheduler.input.input_files import read_input
@@ -180,7 +178,7 @@ def _on_job(arguments: SweepArguments, tasks: list[Task], clock: Clock) -> int:
     indexes = min(arguments.jobs, len(tasks))
     manifests = job_manifests(arguments.job_name, arguments.namespace, arguments.image, indexes, pack(tasks))
     path = Path(arguments.out) / JOB_FILE
-    _save(path, "---\n".join(map(write_yaml, manifests)).encode())
+    write(path, "---\n".join(map(write_yaml, manifests)).encode())
     print(f"wrote {path}: {len(tasks):,} runs in {indexes:,} indexes, {len(manifests) - 1} ConfigMaps")
     collecting = (
         f"kscheduler sweep collect --out {arguments.out} --job-name {arguments.job_name} -n {arguments.namespace}"
@@ -232,18 +230,10 @@ async def _pod_logs(arguments: CollectArguments, clock: Clock) -> list[tuple[str
 
 def _write_reports(results: Results, plan: PlanFile, html: str | None) -> SweepReport:
     report = build_report(plan, results)
-    content = msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
-    _save(results.directory / "report.json", content)
+    write(results.directory / "report.json", indented_json(report).encode())
     if html is not None:
         save(html, to_html(report).encode())
     return report
-
-
-def _save(path: Path, content: bytes) -> None:
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def _print_notes(results: Results) -> None:

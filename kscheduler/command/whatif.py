@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 import msgspec
 
 from kscheduler.command.interruption import report_interruption
-from kscheduler.command.report_files import check_writable, save
+from kscheduler.command.report_files import check_writable, indented_json, save
 from kscheduler.compare.comparing import silently
 from kscheduler.compare.sides import Side
 from kscheduler.simulator.inputs import seed_of
@@ -36,7 +36,7 @@ def whatif(arguments: WhatIfArguments) -> int:
         return report_interruption("there is no answer")
     if arguments.html is not None:
         save(arguments.html, to_html(msgspec.json.encode(answer)))
-    print(to_json(answer) if arguments.output == "json" else to_text(answer), end="")
+    print(indented_json(answer) if arguments.output == "json" else to_text(answer), end="")
     return 0
 
 
@@ -73,7 +73,3 @@ def _changed(arguments: WhatIfArguments, scenarios: WhatIf) -> tuple[Needed | No
     return fewest_nodes(
         arguments.sought, arguments.objectives, scenarios.changed, arguments.most, show, scenarios.estimated()
     )
-
-
-def to_json(answer: Answer) -> str:
-    return msgspec.json.format(msgspec.json.encode(answer), indent=2).decode() + "\n"

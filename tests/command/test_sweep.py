@@ -141,6 +141,27 @@ def test_a_page_that_cannot_be_written_is_refused_before_the_first_run(tmp_path:
     assert not (tmp_path / "out").exists()
 
 
+# A limit on the size of files stands for a disk that is full when the page is written: it is larger than the report.
+SMALL_DISK = """
+import resource, sys
+from kscheduler.command.cli import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, 12_000))
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_page_for_which_there_is_no_space_is_named_and_no_half_of_it_is_left(tmp_path: Path) -> None:
+    grid, out, page = write_grid(tmp_path), tmp_path / "out", tmp_path / "page.html"
+    finish_here(grid, range(1, 2), out)
+    ended = subprocess.run(
+        [sys.executable, "-c", SMALL_DISK, "sweep", grid, "--seeds", "1", "--out", str(out), "--html", str(page)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stderr) == (2, f"kscheduler: error: {page}: cannot be written: File too large\n")
+    assert json.loads((out / "report.json").read_bytes())["finished"] == 2
+    assert not page.exists()
+
+
 def test_resume_needs_an_earlier_sweep(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--resume: expected the results of an earlier sweep"):
         call(write_grid(tmp_path), "--out", str(tmp_path / "out"), "--resume")
