@@ -78,3 +78,17 @@ def test_attempts_of_gangs_that_are_gone_are_not_kept_for_ever() -> None:
         reports.tried(key_of(f"g{number}"), Outcome.REJECTED, "no room", 0.001)
         registry.remove_gang(key_of(f"g{number}"))
     assert len(reports.latest) <= KEPT + 2
+
+
+def test_the_latest_attempt_is_known_until_the_gang_is_gone() -> None:
+    registry = Registry(DOORS, WHOLE)
+    reports = made(registry, Events())
+    key = key_of("train")
+    reports.forget(key)
+    registry.set_gang(gang("train", 1))
+    reports.tried(key, Outcome.REJECTED, "no room", 0.001)
+    reports.forget(key)
+    assert reports.latest[key].text == "no room", "its gang is tracked"
+    registry.remove_gang(key)
+    reports.forget(key)
+    assert reports.latest == {}

@@ -169,6 +169,18 @@ def test_a_shared_claim_is_deallocated_when_nobody_is_left(bench: Bench) -> None
     assert (claim.status.allocation, claim.status.reserved_for, claim.metadata.finalizers) == (None, None, None)
 
 
+def test_a_claim_that_is_deallocated_keeps_the_finalizers_of_others(bench: Bench) -> None:
+    bench.cluster.create_object(named_claim("shared"))
+    bench.reserve(bench.only_claim(), bench.add(gpu_pod("a", "shared")))
+    claim = bench.only_claim()
+    finalizers = ["example.com/backup", *(claim.metadata.finalizers or ())]
+    bench.cluster.update_object(replace(claim, metadata=replace(claim.metadata, finalizers=finalizers)))
+    bench.cluster.delete_pod("default/a")
+    bench.settle()
+    claim = bench.only_claim()
+    assert (claim.status.allocation, claim.metadata.finalizers) == (None, ["example.com/backup"])
+
+
 def test_an_allocated_claim_that_was_never_reserved_stays_allocated(bench: Bench) -> None:
     claim = named_claim("kept")
     bench.cluster.create_object(replace(claim, status=replace(claim.status, allocation=AllocationResult())))
@@ -266,8 +278,9 @@ class GroupBench(Bench):
         ClaimController(self.cluster, self.deferred.append)
         self.cluster.create_object(template(TEMPLATE, request()))
 
-    def group(self, template: str) -> PodGroup:
-        claims = [PodGroupResourceClaim(ENTRY, resource_claim_template_name=template)]
+    def group(self, template: str | None) -> PodGroup:
+        """Create the group `train`, whose entry has this template; None: a group without entries."""
+        claims = None if template is None else [PodGroupResourceClaim(ENTRY, resource_claim_template_name=template)]
         spec = PodGroupSpec(resource_claims=claims)
         made: PodGroup = self.cluster.create_object(PodGroup(ObjectMeta(name="train", namespace="default"), spec))
         self.settle()
@@ -295,9 +308,10 @@ def test_the_pods_of_a_group_share_the_claim_that_is_made_for_it() -> None:
     assert not bench.claims
 
 
-def test_a_pod_gets_a_claim_of_its_own_for_an_entry_that_its_group_does_not_have() -> None:
+@pytest.mark.parametrize("of_group", ["another", None])
+def test_a_pod_gets_a_claim_of_its_own_for_an_entry_that_its_group_does_not_have(of_group: str | None) -> None:
     bench = GroupBench()
-    bench.group("another")
+    bench.group(of_group)
     bench.add(gpu_pod("first").scheduling_group("train"))
     owners = bench.only_claim().metadata.owner_references or ()
     assert [(each.kind, each.name) for each in owners] == [("Pod", "first")]
