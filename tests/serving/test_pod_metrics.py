@@ -94,6 +94,11 @@ async def test_finished_pods_and_those_that_cannot_be_read_are_left_out() -> Non
     assert await samples(*pods) == []
 
 
+async def test_a_pod_that_failed_before_it_had_a_node_counts_as_with_kube_scheduler() -> None:
+    [requested] = await samples(make_pod("gone").phase("Failed").req(cpu=1))
+    assert 'pod="gone"' in requested
+
+
 async def test_what_a_user_wrote_cannot_end_a_label() -> None:
     assert r'scheduler="a\"b\\c"' in (await samples(make_pod("p").scheduler_name('a"b\\c').req(cpu=1)))[0]
 
