@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 
 from kscheduler.api.objects import Pod
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.interface import PostFilterResult
+from kscheduler.framework.status import Code, Status
+from kscheduler.observability.measurements import Measurements
+from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_node, make_pod
 from tests.support.lanes import Side, TwoLanes
 
 ZONE = "topology.kubernetes.io/zone"
+NODE = make_node("n0").capacity(cpu="4", memory="16Gi", pods=50).obj()
 
 
 def big(name: str) -> PodBuilder:
@@ -132,6 +138,83 @@ def test_a_pod_that_is_nominated_itself_is_searched_for(lanes: TwoLanes) -> None
     assert again(lanes, PodBuilder(waiting[2]).nominated_node("n1").obj()) == 0
     lanes.nominate(waiting[3], "n1")
     assert again(lanes, waiting[4], waiting[3], waiting[5]) == 1
+
+
+class Evicting:
+    """A PostFilter plugin that made no room. It cannot say whether that holds for equal pods."""
+
+    name = "Evicting"
+    nominates: str | None = None
+
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]
+    ) -> tuple[PostFilterResult | None, Status | None]:
+        return PostFilterResult(self.nominates), Status(Code.UNSCHEDULABLE, ("no room by evictions",))
+
+
+class Repeating(Evicting):
+    """One that can."""
+
+    def __init__(self, *, repeats: bool = True, holds: bool = True) -> None:
+        self.repeats, self.holds = repeats, holds
+        self.repeated: list[str] = []
+
+    def repetition(self, pod: PodInfo) -> Callable[[PodInfo], bool] | None:
+        return self._repeat if self.repeats else None
+
+    def _repeat(self, pod: PodInfo) -> bool:
+        self.repeated.append(pod.uid)
+        return self.holds
+
+
+def beside(plugin: Evicting) -> TwoLanes:
+    lanes = TwoLanes(post_filters=[plugin])
+    lanes.set_node(NODE)
+    return lanes
+
+
+def test_what_evictions_found_is_repeated_for_each_equal_pod() -> None:
+    plugin = Repeating()
+    assert again(beside(plugin), *pods(4)) == 3
+    assert plugin.repeated == ["big-1", "big-2", "big-3"]
+
+
+@pytest.mark.parametrize("plugin", [Repeating(repeats=False), Repeating(holds=False)])
+def test_a_search_is_made_for_a_pod_that_evictions_may_help(plugin: Repeating) -> None:
+    lanes, waiting = beside(plugin), pods(8)
+    assert again(lanes, *waiting[:4]) == 0
+    plugin.repeats = plugin.holds = True
+    assert again(lanes, *waiting[4:]) >= 3, "that was no fault"
+
+
+def test_pods_that_may_evict_others_than_a_pod_did_are_searched_for() -> None:
+    made = [big("low"), big("high").priority(5), big("never").preemption_policy("Never")]
+    assert again(beside(Repeating()), *(each.obj() for each in made)) == 0
+
+
+def test_a_pod_for_which_others_are_evicted_says_nothing_of_equal_ones() -> None:
+    plugin = Repeating()
+    plugin.nominates = "n0"
+    assert again(beside(plugin), *pods(3)) == 0
+
+
+def test_beside_a_plugin_that_cannot_say_what_holds_for_equal_pods_each_is_searched_for() -> None:
+    assert again(beside(Evicting()), *pods(4)) == 0
+
+
+def test_metrics_count_a_pod_whose_rejection_is_known_as_one_that_is_searched_for() -> None:
+    counted = []
+    for decide in (Side.one_by_one, Side.by_lane):
+        observer = Measurements()
+        side = Side(observer=observer, post_filters=[Repeating()])
+        side.cache.set_node(NODE)
+        decide(side, pods(4))
+        metrics = observer.metrics
+        points = {labels: each.count for labels, each in metrics.framework_extension_point_duration_seconds.items()}
+        evaluations = {labels: each.value for labels, each in metrics.plugin_evaluation_total.items() if each.value}
+        counted.append((points, evaluations))
+    assert counted[0] == counted[1]
+    assert counted[0][0]["PostFilter", "Unschedulable", "default-scheduler"] == 4
 
 
 def test_what_is_known_is_forgotten_with_what_plugins_stated(lanes: TwoLanes) -> None:

@@ -12,7 +12,7 @@ from kscheduler.config.load import default_config
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.framework.compiled_lane import CompiledLane
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.interface import Handle
+from kscheduler.framework.interface import Handle, PostFilterPlugin
 from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.out_of_tree import GuestClasses
 from kscheduler.framework.plugins.registry import build
@@ -39,7 +39,10 @@ class Outcome:
 
 
 class Side:
-    """A cluster with the frameworks of all profiles. Nobody is preempted."""
+    """A cluster with the frameworks of all profiles. Nobody is preempted.
+
+    `post_filters`: in place of the profiles' PostFilter plugins. What they found may be repeated.
+    """
 
     def __init__(
         self,
@@ -51,6 +54,7 @@ class Side:
         stopwatch: Callable[[], float] = lambda: 0.0,
         max_bytes: int = 1 << 20,
         guests: GuestClasses | None = None,
+        post_filters: Sequence[PostFilterPlugin] = (),
         telemetry: Callable[[NodeTable], Telemetry] = lambda table: Telemetry(),
     ) -> None:
         config = config or default_config()
@@ -72,7 +76,7 @@ class Side:
             own = profile.percentage_of_nodes_to_score
             self.profiles[profile.scheduler_name] = Framework(
                 profile.scheduler_name,
-                {**build(profile, self.handle, guests), "postFilter": []},
+                {**build(profile, self.handle, guests), "postFilter": [(each, 0) for each in post_filters]},
                 self.handle,
                 observer=observer,
                 stopwatch=stopwatch,
