@@ -129,6 +129,9 @@ class NotedEvictions(Evictions):
     def attempted(self) -> None:
         self.measured.append(("attempt", 1))
 
+    def evaluated(self, preemptor: str, result: str, seconds: float) -> None:
+        self.measured.append((f"evaluated for a {preemptor}", result))
+
     def chosen(self, victims: int) -> None:
         self.measured.append(("victims", victims))
 
@@ -149,7 +152,12 @@ class Offset(random.Random):
 
     start = 0
 
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.asked: list[int] = []  # of how many nodes
+
     def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
+        self.asked.append(start)
         return self.start
 
 

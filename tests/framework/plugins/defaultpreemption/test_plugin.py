@@ -307,6 +307,60 @@ def test_budgets_are_respected_where_another_node_will_do(bench: Bench) -> None:
     assert bench.chosen(critical()) == "n2"
 
 
+# --- what holds for equal pods ----------------------------------------------------------------------------------------
+
+
+def crowded(release: Release = RELEASE_1_36) -> Bench:
+    """A node on which a critical pod finds no room, though it may evict one of the pods there."""
+    bench = Bench(release=release)
+    bench.nodes("n1")
+    bench.place(make_pod("low").req(cpu="1"), "n1")
+    bench.place(make_pod("high").priority(2000).req(cpu="3"), "n1")
+    return bench
+
+
+def seen(bench: Bench, pod: PodBuilder) -> PodInfo:
+    """The pod as the watch shows it."""
+    info = PodInfo(pod.obj())
+    bench.evictions.pods[info.key] = info.pod
+    return info
+
+
+@pytest.mark.parametrize("release", [RELEASE_1_36, RELEASE_1_37.with_gates({"GenericWorkload": True})])
+@pytest.mark.parametrize("pod", [critical(), critical("5"), critical().preemption_policy("Never")])
+def test_an_answer_is_repeated_with_all_effects_of_a_search(pod: PodBuilder, release: Release) -> None:
+    searched, repeated = crowded(release), crowded(release)
+    for bench in (searched, searched, repeated):
+        words(bench, pod)
+    repeats = repeated.plugin.repetition(seen(repeated, pod))
+    assert repeats is not None
+    assert repeats(seen(repeated, pod))
+    assert (repeated.evictions.measured, repeated.rng.asked) == (searched.evictions.measured, searched.rng.asked)
+    assert len(repeated.evictions.measured) >= 2
+
+
+def test_an_answer_is_not_repeated_for_a_pod_that_has_changed_or_is_gone() -> None:
+    bench = crowded()
+    words(bench, critical())
+    first = seen(bench, critical())
+    repeats = bench.plugin.repetition(first)
+    assert repeats is not None
+    seen(bench, critical().label(app="new"))
+    assert not repeats(first)
+    del bench.evictions.pods[first.key]
+    assert not repeats(first)
+    assert [*bench.evictions.measured, *bench.rng.asked] == [("attempt", 1), 1], "a search follows, and counts itself"
+
+
+def test_an_answer_with_victims_is_not_repeated(bench: Bench) -> None:
+    bench.nodes("n1")
+    bench.place(make_pod("low").req(cpu="4"), "n1")
+    words(bench, critical("5"))
+    assert bench.plugin.repetition(seen(bench, critical("5"))) is not None
+    assert bench.chosen(critical()) == "n1"
+    assert bench.plugin.repetition(seen(bench, critical())) is None
+
+
 # --- while it is under way --------------------------------------------------------------------------------------------
 
 
