@@ -69,6 +69,32 @@ def test_a_pod_that_cannot_be_signed_has_no_fragments(signer: Signer) -> None:
         assert signer.sign(info(pod)).spec is None
 
 
+class Signing:
+    """A plugin that somebody else wrote."""
+
+    name = "Theirs"
+
+    def __init__(self, sign: Callable[[], object]) -> None:
+        self.sign = sign
+
+    def sign_pod(self, pod: PodInfo) -> Hashable | None:
+        return self.sign()
+
+
+@pytest.mark.parametrize(
+    ("sign", "error"),
+    [(lambda: 1 // 0, "ZeroDivisionError"), (lambda: ["no", "hash"], "TypeError: unhashable type: 'list'")],
+)
+def test_a_pod_that_a_plugin_signs_wrongly_is_for_itself_and_the_plugin_is_named(
+    sign: Callable[[], object], error: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    signer = Signer({"default-scheduler": [Signing(sign)]})
+    assert signer.sign(info(make_pod("a").label(app="x"))).spec is None
+    (record,) = caplog.records
+    assert (record.message, record.__dict__["plugin"]) == ("plugin could not sign a pod", "Theirs")
+    assert record.__dict__["err"].startswith(error)
+
+
 def test_a_pod_of_no_profile_is_nobodys(signer: Signer) -> None:
     with pytest.raises(KeyError):
         signer.sign(info(make_pod("a").scheduler_name("somebody")))
