@@ -17,6 +17,11 @@ def test_a_fault_is_one_line_and_an_exit_code(error: Exception, code: int, capsy
     assert capsys.readouterr().err == "kscheduler: error: a b\n"
 
 
+def test_an_error_without_a_text_is_named_by_its_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    assert report(TimeoutError()) == 1
+    assert capsys.readouterr().err == "kscheduler: error: TimeoutError\n"
+
+
 def test_what_a_terminal_would_obey_is_shown_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     report(ConfigError("guest printed \x1b]0;title\x07\x1b[2K\u202e and ä"))
     assert capsys.readouterr().err == (

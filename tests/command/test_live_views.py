@@ -101,6 +101,11 @@ def test_a_pod_that_a_plugin_holds_back_without_a_word_has_the_plugins_name() ->
     assert queue_text({**QUEUE, "rows": [held]}, NOW).splitlines()[2].endswith("  SchedulingGates")
 
 
+def test_a_reason_that_is_no_plugins_stands_alone() -> None:
+    failed = {**QUEUE["rows"][1], "plugins": [], "reason": "the apiserver is away", "retryAt": NOW}
+    assert queue_text({**QUEUE, "rows": [failed]}, NOW).splitlines()[2].endswith("3m     the apiserver is away")
+
+
 def test_the_text_says_when_only_a_part_of_the_queue_is_shown() -> None:
     assert queue_text({**QUEUE, "all": False, "rows": []}, NOW).splitlines()[1:] == [
         "only pods of namespaces in which you may list pods are shown",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from itertools import islice
 
 import pytest
@@ -33,6 +34,16 @@ def test_poisson_arrivals_have_the_rate_and_follow_the_seed() -> None:
     assert arrivals == sorted(arrivals)
     assert 20_000 / arrivals[-1] == pytest.approx(500, rel=0.03)
     assert times("poisson:5", 10) == times("poisson:5", 10) != times("poisson:5", 10, seed=2)
+
+
+def test_daily_arrivals_are_fewest_at_midnight_and_most_at_noon() -> None:
+    arrivals = times("daily:1,3", 2 * 2 * 86_400)  # 2 a second on average, so about two days
+    assert arrivals == sorted(arrivals)
+    assert arrivals[-1] == pytest.approx(2 * 86_400, rel=0.01)
+    hours = Counter(int(at // 3600) for at in arrivals)
+    for hour, rate in ((0, 1), (6, 2), (11, 3), (12, 3), (17, 2), (23, 1), (24, 1), (36, 3)):
+        assert hours[hour] / 3600 == pytest.approx(rate, abs=0.2), hour
+    assert times("daily:1,3", 10) == times("daily:1,3", 10)
 
 
 def test_durations_are_drawn_from_their_law() -> None:
