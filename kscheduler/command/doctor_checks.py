@@ -190,6 +190,10 @@ async def metric_sources(config: SchedulerConfig, client: AggregatedAPI, clock: 
     found = []
     for source in settings.sources:
         metrics = [metric for metric in settings.metrics if metric.source == source.name]
+        if not metrics:  # the scheduler does not ask it either
+            text = f"{source.name} is not asked, since no metric is taken from it"
+            found.append(Finding(Level.OK, "metric source", text))
+            continue
         try:
             asked = make(source)
             try:
@@ -197,7 +201,7 @@ async def metric_sources(config: SchedulerConfig, client: AggregatedAPI, clock: 
             finally:
                 await asked.close()
         except KSchedulerError as error:
-            failed = {source.name: str(error)}
+            failed = dict.fromkeys((metric.name for metric in metrics), str(error))
         found.append(_of_source(source, metrics, failed))
     return found
 
@@ -207,7 +211,7 @@ def _of_source(source: Source, metrics: Sequence[Metric], failed: dict[str, str]
         reasons = "; ".join(dict.fromkeys(failed.values()))
         text = f"{source.name}: {len(failed)} of {counted(len(metrics), 'metric')} cannot be read: {reasons}"
         return Finding(Level.FAIL, "metric source", text, _how_to_ask(source))
-    names = ", ".join(metric.name for metric in metrics) or "no metric, so it is not asked"
+    names = ", ".join(metric.name for metric in metrics)
     return Finding(Level.OK, "metric source", f"{source.name} answers: {names}")
 
 

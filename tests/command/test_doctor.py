@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import dataclass, field
 from email.utils import formatdate
@@ -22,7 +23,7 @@ from kscheduler.command.doctor import to_text
 from kscheduler.command.doctor_checks import Finding, Level
 from kscheduler.command.doctor_rights import CLUSTER_RIGHTS, in_words, lease_rights
 from kscheduler.command.emulation import Choice, Emulation
-from kscheduler.config.load import default_config
+from kscheduler.config.load import default_config, parse_config
 from kscheduler.config.releases import release_of
 from kscheduler.config.types import LeaderElection
 from kscheduler.errors import Forbidden, NotFound
@@ -31,6 +32,7 @@ from tests.command.kubeconfigs import kubeconfig
 from tests.deploy.manifests import render
 from tests.deploy.rules import bound_roles
 from tests.deploy.rules import rights as rights_of
+from tests.telemetry.http_server import Request, answering, http_server
 
 NOW_S = 1_700_000_000.25
 ELECTION = LeaderElection(resource_name="kscheduler", resource_namespace="kube-system")
@@ -71,6 +73,9 @@ class Cluster:
 
     async def date(self) -> str:
         return self.http_date
+
+    async def get_aggregated(self, path: str, *, limit_bytes: int) -> bytes:
+        raise NotFound(path)
 
     async def count(self, path: str) -> int:
         return self.objects[path]
@@ -141,6 +146,58 @@ def test_the_release_must_be_the_apiservers_or_the_one_before(
     assert finding.level is level
     assert words in finding.text
     assert bool(finding.mend) is (level is Level.WARN)
+
+
+# --- metric sources ---
+
+METRICS = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins: {{multiPoint: {{enabled: [{{name: MetricPolicy, weight: 1}}]}}}}
+  pluginConfig:
+  - name: MetricPolicy
+    args:
+      sources: [{sources}]
+      metrics: [{metrics}]
+"""
+
+
+async def asked(sources: str, metrics: str) -> list[Finding]:
+    config = parse_config(METRICS.format(sources=sources, metrics=metrics))
+    return await checks.metric_sources(config, Cluster(), StandingClock())
+
+
+async def test_each_metric_source_is_asked_for_its_own_metrics_and_the_one_that_fails_is_named() -> None:
+    async def serve(request: Request, writer: asyncio.StreamWriter) -> None:
+        empty = {"status": "success", "data": {"resultType": "vector", "result": []}}
+        await answering(empty, 200 if request.target.startswith("/shop") else 503)(request, writer)
+
+    async with http_server(serve) as server:
+        shop, bank = await asked(
+            ", ".join(f'{{name: {name}, prometheus: {{url: "{server.url}/{name}"}}}}' for name in ("shop", "bank")),
+            "{name: orders, source: shop, query: orders, nodeLabel: node},"
+            "{name: credits, source: bank, query: credits, nodeLabel: node}",
+        )
+    assert shop == Finding(Level.OK, "metric source", "shop answers: orders")
+    assert (bank.level, bank.mend) == (Level.FAIL, f"curl '{server.url}/bank/-/ready'")
+    assert bank.text.startswith("bank: 1 of 1 metric cannot be read: ")
+    targets = sorted(each.target for each in server.requests)
+    assert targets == ["/bank/api/v1/query?query=credits", "/shop/api/v1/query?query=orders"]
+
+
+async def test_all_metrics_of_a_source_that_is_not_there_are_counted() -> None:
+    (cluster,) = await asked(
+        "{name: cluster, resourceMetrics: {}}",
+        "{name: a, source: cluster, resource: cpu}, {name: b, source: cluster, resource: memory}",
+    )
+    assert cluster.level is Level.FAIL
+    assert cluster.text.startswith("cluster: 2 of 2 metrics cannot be read: ")
+
+
+async def test_a_source_of_which_no_metric_is_taken_is_not_asked() -> None:
+    (cluster,) = await asked("{name: cluster, resourceMetrics: {}}", "")
+    assert cluster == Finding(Level.OK, "metric source", "cluster is not asked, since no metric is taken from it")
 
 
 # --- clock ---
