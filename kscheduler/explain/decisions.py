@@ -83,6 +83,7 @@ class DecisionLog:
         self._names_generation = -1  # the table's generation when the names were read
         self._has_failed = False
         self._annotations = annotations
+        self.looked_at = 0  # nodes, for the placements that are recorded next; 0: all
         # Of pods whose placement is recorded next: uid -> what `review` has returned for that placement.
         self.reviewed: Mapping[str, Any] = NOTHING_REVIEWED
 
@@ -144,12 +145,15 @@ class DecisionLog:
         """
         reviewed, self.reviewed = self.reviewed, NOTHING_REVIEWED
         nodes, records = len(self._table.node_names), []
+        looked_at, self.looked_at = self.looked_at or nodes, 0
         for at, queued in enumerate(placed):
             pod, node_name, fitting = queued.pod_info.pod, node_names[at], feasible[at]
             metadata = pod.metadata
             key = f"{metadata.namespace}/{metadata.name}"  # as `pod.key`, without its two calls
             profile, attempt = pod.spec.scheduler_name, queued.attempts
-            records.append(DecisionRecord(metadata.uid, key, profile, attempt, now, nodes, node_name, nodes, fitting))
+            records.append(
+                DecisionRecord(metadata.uid, key, profile, attempt, now, nodes, node_name, looked_at, fitting)
+            )
         if reviewed:
             records = [known if (known := reviewed.get(each.uid)) is not None else each for each in records]
         self.ring.add_many(records)

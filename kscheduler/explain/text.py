@@ -9,6 +9,7 @@ from kscheduler.counted import counted
 
 Document = dict[str, Any]
 
+GANGS = "Gangs"  # in place of a plugin that rejected a pod of a gang
 MOST_NODES = 5  # of those where room is reserved, that are named
 
 _STATES = {  # part of the queue that holds the pod -> description for users
@@ -40,7 +41,7 @@ def explanation_text(document: Document) -> str:
         lines.append(f"Its binding waits for a permit of {', '.join(document['waitsForPermitOf'])}.")
     decisions = document["decisions"]
     if decisions:
-        lines += ["", *_decision(decisions[0])]
+        lines += ["", *_decision(decisions[0], is_member=document.get("gang") is not None)]
     gang = document.get("gang")
     if gang is not None:
         lines += ["", *_gang(gang)]
@@ -93,7 +94,8 @@ def _gang(gang: Document) -> Iterator[str]:
         yield f"  {_reserved(reserved)} is reserved for it since {reserved['heldForSeconds']:g} s ago; {awaited}"
     latest = gang["latestAttempt"]
     if latest is not None:
-        yield f"  {latest['outcome']} {latest['secondsAgo']:g} s ago: {latest['text']}"
+        text = "" if latest["text"] == gang["summary"] else f": {latest['text']}"
+        yield f"  {latest['outcome']} {latest['secondsAgo']:g} s ago{text}"
     if gang["brokenForSeconds"] is not None:
         stale = "; reported as stale" if gang["isStale"] else ""
         yield f"  fewer than the minimum have had a node for {gang['brokenForSeconds']:g} s{stale}"
@@ -123,10 +125,14 @@ def standby_text(replica: Document) -> str:
 # --- one decision ---
 
 
-def _decision(decision: Document) -> Iterator[str]:
+def _decision(decision: Document, *, is_member: bool = False) -> Iterator[str]:
+    """`is_member`: the pod is one of a gang."""
     yield f"Attempt {decision['attempt']} at {decision['time']}, profile {decision['profile']}"
-    counts = f"{_number(decision['evaluated'])} of {counted(decision['nodes'], 'node')} looked at"
-    yield f"  {counts}, {_number(decision['feasible'])} fit"
+    if decision["plugins"] == [GANGS]:  # it would have fitted, or was not tried
+        yield "  rejected with its gang: what is said of that keeps it from a node, not what it asks for itself"
+    else:
+        counts = f"{_number(decision['evaluated'])} of {counted(decision['nodes'], 'node')} looked at"
+        yield f"  {counts}, {_number(decision['feasible'])} fit"
     inside = decision.get("confinedTo")  # absent if an older scheduler answered
     if inside:
         left_out = len(inside) - MOST_NODES + decision["confinedToLeftOut"]
@@ -142,7 +148,10 @@ def _decision(decision: Document) -> Iterator[str]:
         yield from _table(_reasons(decision["reasons"]))
     if decision["reasonsLeftOut"]:
         yield f"  … and {counted(decision['reasonsLeftOut'], 'rarer reason')}"
-    if not decision["detailed"] and decision["evaluated"]:
+    if not decision["detailed"] and decision["evaluated"] and is_member:
+        yield "  (of pods of gangs the verdict of each node is kept if they are placed, and have the annotation"
+        yield "  kscheduler.io/explain=details)"
+    elif not decision["detailed"] and decision["evaluated"]:
         yield "  (the scheduler was busy: the verdict of each node was not kept for this attempt; it is for pods with"
         yield "  the annotation kscheduler.io/explain=details)"
     if decision["bestNodes"]:

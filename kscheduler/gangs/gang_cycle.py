@@ -201,7 +201,7 @@ class GangCycle:
         uids = {cycle.pod.uid for cycle in held}
         placed = [each for each in plan.placed if each.queued.uid in uids]
         if self._reviews is not None:
-            self._reviews.placed(placed)
+            self._reviews.placed(placed, plan.within)
         nodes, feasible = [each.node_name for each in placed], [each.feasible for each in placed]
         self._one.record_placed([each.queued for each in placed], nodes, feasible, started)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from kscheduler.clock import Clock
 from kscheduler.explain.decisions import DecisionLog
+from kscheduler.framework.confinement import Confinement
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.search_outcomes import Decision, Rejection
@@ -41,6 +42,7 @@ class MemberReviews:
             return found, None
         return found, decisions.review(queued, framework, state, found, now)
 
-    def placed(self, members: Iterable[Placed]) -> None:
-        """Have reviews kept of members whose placement is recorded next."""
+    def placed(self, members: Iterable[Placed], within: Confinement | None) -> None:
+        """Have reviews kept of members whose placement is recorded next. `within`: the nodes that were looked at."""
+        self._decisions.looked_at = 0 if within is None else len(within.rows)
         self._decisions.reviewed = {each.queued.uid: each.review for each in members if each.review is not None}

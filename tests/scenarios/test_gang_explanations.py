@@ -64,10 +64,21 @@ async def test_a_gang_that_does_not_fit_says_which_pod_fails_and_why() -> None:
         )
         assert counts == "  5 pods, at least 5 together: 5 waiting"
         assert queue == "  queue: unschedulable, waiting for a change in the cluster; attempts so far: 1"
-        assert latest.startswith("  rejected ")
-        assert latest.endswith(
+        assert first.endswith(
             "0/2 nodes are available: 2 Insufficient cpu. preemption: no pod of lower priority is where it would help."
         )
+        assert latest.startswith("  rejected ")
+        assert latest.endswith(" s ago"), "why is said above"
+        texts = {}
+        for number in range(5):
+            document = explainer.explain(f"default/train-{number}")
+            assert document is not None
+            texts[tuple(document["decisions"][0]["plugins"])] = explanation_text(document)
+        assert texts.keys() == {("Gangs",), ("NodeResourcesFit",)}
+        assert "  rejected with its gang: " in texts["Gangs",]
+        assert "looked at" not in texts["Gangs",], "nodes were, and it fitted"
+        assert "2 of 2 nodes looked at, 0 fit" in texts["NodeResourcesFit",]
+        assert all("the scheduler was busy" not in text for text in texts.values())
 
 
 @in_virtual_time
@@ -150,3 +161,4 @@ async def test_a_placed_member_that_asks_for_details_has_them_for_the_nodes_of_i
     assert "Best nodes" in text
     assert "the nodes of the domain that its gang took: b0, b1, b2" in text
     assert other["decisions"][0]["detailed"] is False, "nobody asked"
+    assert other["decisions"][0]["evaluated"] == 3, "those of its gang's domain"

@@ -86,7 +86,7 @@ export function decisionCards(decision, { pod, when, time }) {
   const { node, values } = decision;
   const known = [
     ["Pod", pod], ["Attempt", whole(decision.attempt)], ["At", when(decision.time)], ["Outcome", outcome(decision)],
-    ["Nodes", `${whole(decision.nodes)}; ${whole(decision.evaluated)} looked at, ${whole(decision.feasible)} fit`],
+    ["Nodes", nodesOf(decision)],
     ["Profile", decision.profile],
   ];
   if (decision.nominatedNode) known.push(["Makes room on", decision.nominatedNode]);
@@ -96,6 +96,12 @@ export function decisionCards(decision, { pod, when, time }) {
   if (node) cards.push(...scoreCards(decision));
   if (values.length) cards.push(liveMetrics(values));
   return cards;
+}
+
+// A pod that its gang keeps from a node would have fitted by itself, or was not tried.
+function nodesOf({ nodes, evaluated, feasible, plugins }) {
+  if (plugins.length === 1 && plugins[0] === "Gangs") return `${whole(nodes)}; it was rejected with its gang`;
+  return `${whole(nodes)}; ${whole(evaluated)} looked at, ${whole(feasible)} fit`;
 }
 
 function outcome({ outcome: name, node }) {
