@@ -182,7 +182,14 @@ def comparison() -> dict[str, Any]:
         "not_listed": 1,
         "figures": [
             {"name": name, "text": name, "a": a, "b": b, "is_more_better": False, "is_measured": name == "cpu"}
-            for name, a, b in (("pending-p99", 1.0, 3.0), ("fragmentation:cpu", 0.5, 0.25), ("cpu", None, 1.0))
+            for name, a, b in (
+                ("pending-p99", 1.0, 3.0),
+                ("fragmentation:cpu", 0.5, 0.25),
+                ("cpu", None, 1.0),
+                ("gangs-ran", 0.5, 1.0),
+                ("gangs-wait-mean", 90.0, 30.0),
+                ("gangs-holding", 2.0, 0.0),
+            )
         ],
         "pending": {"bounds_s": [], "a": [], "b": []},
         "paired": {"pods": 20, "mean_s": 1.5, "standard_error_s": 0.5, "sooner": 1, "later": 4, "equal": 15},

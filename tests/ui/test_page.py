@@ -342,6 +342,9 @@ def test_a_comparison_names_the_first_plugin_that_says_why(page: Page, addresses
         ["pending-p99", "1", "s", "3", "s", "+2", "s", "worse"],
         ["cpu:", "fragmentation:cpu", "50.00", "%", "25.00", "%", "−25.00", "%", "better"],
         ["cpu", "–", "1", "s", "–"],
+        ["gangs-ran", "50.00", "%", "100.00", "%", "+50.00", "%", "worse"],
+        ["gangs-wait-mean", "1.5", "min", "30", "s", "−1", "min", "better"],
+        ["gangs-holding", "2", "0", "−2", "better"],
     ]
     page.get_by_label("Cause").select_option(label="1 × NodeAffinity (filter)")
     rows.first.click()

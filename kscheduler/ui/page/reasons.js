@@ -126,7 +126,7 @@ function changeOf(kind, change) {
 
 function figure(kind, value) {
   if (value === null) return "–";
-  if (/^(placed|allocated|fragmentation)/.test(kind)) return percent(value, 2);
-  if (/^(pending|simulated|cpu)/.test(kind)) return seconds(value);
+  if (/^(placed|allocated|fragmentation|gangs-ran)/.test(kind)) return percent(value, 2);
+  if (/^(pending|simulated|cpu|gangs-idle|gangs-wait)/.test(kind)) return seconds(value);
   return kind.startsWith("imbalance") ? value.toFixed(3) : whole(value);
 }
