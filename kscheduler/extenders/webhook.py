@@ -16,6 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 import aiohttp
 
 from kscheduler.client.bounded_body import read_bounded
+from kscheduler.client.connect_errors import reason_of
 from kscheduler.client.tls import RenewedContext, load_pair, trust_anybody, verifying_context
 from kscheduler.client.urls import address_of, basic_header, environment_proxy
 from kscheduler.config.types import Extender as ExtenderConfig
@@ -69,7 +70,7 @@ class Webhook:
         except TimeoutError as error:
             raise PluginError(f"extender at URL {shown}: no answer within {self.timeout_s:g} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            why = self.url.hide_in(str(error) or type(error).__name__)
+            why = self.url.hide_in(reason_of(error))
             if self._proxy is not None:
                 why = self._proxy.hide_in(why)
             raise PluginError(f"extender at URL {shown}: {why}") from None

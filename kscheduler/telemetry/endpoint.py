@@ -15,6 +15,7 @@ import aiohttp
 from yarl import URL
 
 from kscheduler.client.bounded_body import read_bounded
+from kscheduler.client.connect_errors import reason_of
 from kscheduler.client.tls import load_pair, trust_anybody, verifying_context
 from kscheduler.client.urls import environment_proxy
 from kscheduler.config.metric_policy import Endpoint
@@ -54,7 +55,7 @@ class EndpointClient:
         except TimeoutError as error:
             raise SourceError(f"{self._shown}: no answer within {self._timeout_s:g} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise SourceError(f"{self._shown}: {self.quoted(_text(error))}") from None
+            raise SourceError(f"{self._shown}: {self.quoted(reason_of(error))}") from None
 
     async def close(self) -> None:
         if self._session is not None:
@@ -175,8 +176,4 @@ def _read_secret(file: str) -> Secret:
 
 
 def _reason(error: Exception) -> str:
-    return _text(error)[:MAX_REASON]
-
-
-def _text(error: Exception) -> str:
-    return str(error) or type(error).__name__
+    return (str(error) or type(error).__name__)[:MAX_REASON]
