@@ -33,6 +33,14 @@ def test_every_source_file_that_a_document_names_exists(document: str) -> None:
     assert [name for name in named if not any(f"/{path}".endswith(f"/{name}") for path in SOURCES)] == []
 
 
+def test_every_constant_that_the_recipes_name_exists() -> None:
+    named = set(re.findall(r"`([A-Z_]{4,})`", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")))
+    files = [*(ROOT / path for path in SOURCES if path.endswith(".py")), ROOT / "Makefile"]
+    defined = set(re.findall(r"^([A-Z_]{4,})\b.*=", "\n".join(map(Path.read_text, files)), re.MULTILINE))
+    assert "IN_TREE" in named
+    assert named - defined == set()
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_link_of_a_document_leads_to_a_file(document: str) -> None:
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / document).read_text(encoding="utf-8"))

@@ -23,9 +23,10 @@ from tests.docs.pages import all_pages, blocks, own_pages
 PAGES = all_pages()
 # Lines about other programs, whose flags are not ours; and flags of such programs that stand elsewhere.
 FOREIGN = re.compile(
-    r"\bkubectl (?!kscheduler)|\b(?:helm|docker|skopeo|openssl|curl|pip|make|npm|python -m|rustc|cargo|ulimit) "
+    r"\bkubectl (?!kscheduler)|\b(?:helm|docker|skopeo|openssl|curl|pip|make|npm|py-spy|python -m|rustc|cargo|ulimit) "
 )
 OF_OTHERS = {
+    "--nonblocking",  # py-spy
     "--take-ownership",  # helm
     "--force-conflicts",
     "--create-namespace",
