@@ -83,6 +83,12 @@ def test_pages_for_debugging_are_kube_schedulers(workspace: Workspace, monkeypat
     check_verbosity(both)
 
 
+def test_without_profiling_the_verbosity_is_left_alone(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SchedulerProcess, "open_paths", f"{OPEN_PATHS},{VERBOSITY}")
+    scheduler = KScheduler(workspace.control_plane, configuration={"enableProfiling": False})
+    assert put(scheduler, VERBOSITY, "5")[0] == 404
+
+
 def check_answers(both: Both, path: str, accept: str) -> None:
     """Both give the same kind of answer, or refuse with the same reason."""
     ours, theirs = (ask(each, path, accept) for each in both)
