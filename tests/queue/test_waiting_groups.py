@@ -77,6 +77,27 @@ def test_pods_above_a_priority_are_left_out_where_an_event_does_not_concern_them
     assert found == ["uid-default-middle", "uid-default-low"]
 
 
+class Keys(set[Hashable]):
+    """An index that says nothing."""
+
+    def find(self, old: object, new: object) -> Sequence[Hashable]:
+        return list(self)
+
+
+def test_an_index_has_the_key_of_a_group_as_long_as_one_of_its_pods_waits() -> None:
+    keys = Keys()
+    groups = WaitingGroups("Plugin", Grouping(key, lambda: keys))
+    first, second, other = (
+        QueuedPodInfo(version(name, colour, 0), 0.0) for name, colour in (("a", "red"), ("b", "red"), ("c", "blue"))
+    )
+    for each in (first, second, other):
+        groups.add(each)
+    groups.remove(first)
+    assert keys == {"red", "blue"}
+    groups.remove(second)
+    assert keys == {"blue"}
+
+
 def test_a_pod_that_is_in_no_group_may_be_discarded() -> None:
     groups, waiting = WaitingGroups("Plugin", GROUPINGS[0]), QueuedPodInfo(version("a", "red", 0), 0.0)
     groups.discard(waiting)
