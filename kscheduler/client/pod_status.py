@@ -173,8 +173,9 @@ class PodStatusLane:
                     self._give_up_late(uid)
                     self._note_written(uid, patch, error)
                 return
-            if not isinstance(error, APIError):
-                raise error
+            if not isinstance(error, APIError):  # as of a text that cannot be encoded: other pods' are written
+                log.error("pod condition cannot be sent", exc_info=error, extra={"pod": pod.key})
+                return
             if attempt == TRIES or not error.is_transient:
                 # Where a binding has overtaken it, a nomination is refused; nobody needs it then.
                 self._complain(pod, error, is_wanted=self._is_wanted(uid, patch))

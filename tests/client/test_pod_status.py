@@ -9,10 +9,12 @@ import pytest
 
 from kscheduler.api.objects import Pod, PodCondition
 from kscheduler.client import pod_status
+from kscheduler.client.concurrency import cancel_and_wait
+from kscheduler.client.kube import status_patch_body
 from kscheduler.client.pod_status import TRIES, WORKERS, PodStatusLane
 from kscheduler.client.protocol import Binding, PodStatusPatch
 from kscheduler.simulator.cluster import Cluster
-from kscheduler.simulator.cluster_client import Latency
+from kscheduler.simulator.cluster_client import ClusterClient, Latency
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
 from kscheduler.testing import make_pod
@@ -102,6 +104,34 @@ def test_pods_do_not_wait_for_one_another() -> None:
         assert [bench.recorded(f"p{index}") for index in range(4)] == ["no room"] * 4
 
     run(scenario, Latency(write_s=0.1))
+
+
+class EncodingClient:
+    """Encodes patches as the client of a real apiserver does, and hands them to one in memory."""
+
+    def __init__(self, client: ClusterClient) -> None:
+        self._client = client
+
+    async def patch_pod_status(self, pod: Pod, patch: PodStatusPatch, on_overdue: Callable[[], None]) -> None:
+        status_patch_body(pod.metadata.uid, patch)
+        await self._client.patch_pod_status(pod, patch, on_overdue)
+
+
+def test_a_condition_that_cannot_be_encoded_is_logged_and_those_of_other_pods_are_written(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(bench: Bench) -> None:
+        lane = PodStatusLane(EncodingClient(bench.client))  # type: ignore[arg-type]
+        running = asyncio.ensure_future(lane.run())
+        for index in range(2 * WORKERS):
+            lane.patch(bench.pod(f"odd{index}"), waits("no \ud800"))
+        lane.patch(bench.pod("even"), waits("no room"))
+        await asyncio.sleep(1)
+        await cancel_and_wait(running)
+        assert bench.recorded("even") == "no room"
+        assert len([record for record in caplog.records if record.exc_info]) == 2 * WORKERS
+
+    run(scenario)
 
 
 @pytest.mark.parametrize("kind", [FaultKind.SERVER_ERROR, FaultKind.TIMEOUT, FaultKind.TOO_MANY_REQUESTS])
