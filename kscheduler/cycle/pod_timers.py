@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable
 from itertools import count
 
@@ -26,7 +27,12 @@ class PodTimers:
         return len(self.due)
 
     def retry(self, pod: PodInfo, seconds: float) -> None:
-        """Have a pod that is being scheduled tried again after this many seconds, if it is in the queue then."""
+        """Have a pod that is being scheduled tried again after this many seconds, if it is in the queue then.
+
+        Raises ValueError for a number that is none, which would put the timers of all pods out of order.
+        """
+        if math.isnan(seconds):
+            raise ValueError("expected in how many seconds to try the pod again, got nan")
         if len(self.due) < MAX_KEPT or pod.uid in self.due:
             self.set(pod.uid, self._clock.now() + seconds)
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from kscheduler.cycle import pod_timers
@@ -28,6 +30,13 @@ def test_of_two_moments_of_a_pod_the_earlier_counts() -> None:
     assert timers.pop_due(10.0) == ["a"]
     timers.set("a", 12.0)
     assert timers.next_moment() == 12.0
+
+
+def test_a_number_of_seconds_that_is_none_is_refused() -> None:
+    timers = PodTimers(ManualClock(), lambda: None)
+    with pytest.raises(ValueError, match="got nan"):
+        timers.retry(PodInfo(make_pod("p").obj()), math.nan)
+    assert (timers.next_moment(), len(timers)) == (None, 0)
 
 
 def test_only_an_earlier_moment_wakes_the_task_that_sleeps() -> None:

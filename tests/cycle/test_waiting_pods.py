@@ -51,6 +51,15 @@ def change_ones_mind(pod: WaitingPod) -> None:
     pod.allow("b")
 
 
+def test_a_reason_that_is_no_text_fails_where_the_plugin_gives_it_and_the_pod_waits_on() -> None:
+    def reject(pod: WaitingPod) -> None:
+        with pytest.raises(TypeError, match="expected the reason as a text, got a NoneType"):
+            pod.reject("a", None)  # type: ignore[arg-type]
+
+    status, at_s = decide({"a": 10}, (1, reject), (3, lambda pod: pod.reject("a", "no \ud800")))
+    assert (status, at_s) == (Status(Code.UNSCHEDULABLE, ("no \ufffd",), "a"), 3.0)
+
+
 def test_the_shortest_time_that_runs_out_rejects() -> None:
     status, at_s = decide({"a": 10, "b": 5})
     assert at_s == 5
