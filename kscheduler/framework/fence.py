@@ -14,7 +14,8 @@ import math
 import operator
 import signal
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,6 +25,7 @@ from kscheduler.errors import APIError, KSchedulerError, PluginError, StoppedIts
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.faults import AnswersToCome, CycleFault
 from kscheduler.framework.interface import Handle, Plugin, PostFilterResult, PreFilterResult
+from kscheduler.framework.plain_text import plain_text
 from kscheduler.framework.status import REJECTED, Code, Status, error_status
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -46,6 +48,10 @@ class WrongAnswer(PluginError):
 
 class TookTooLong(PluginError):
     """Raised when a plugin does not answer within its time limit."""
+
+
+class Unreadable(PluginError):
+    """Raised in place of a plugin's exception whose text cannot be read, or not be sent."""
 
 
 class Exited(PluginError):
@@ -71,7 +77,8 @@ def _status(*more: Code, allowed: frozenset[Code] = _BASE) -> Check:
             raise WrongAnswer(f"expected a Status with one of the codes {names}, got {_shown(answer.code)}")
         if not isinstance(answer.reasons, tuple) or not all(isinstance(reason, str) for reason in answer.reasons):
             raise WrongAnswer(f"expected the reasons of a Status as a tuple of str, got {_shown(answer.reasons)}")
-        return answer
+        plain = tuple(map(plain_text, answer.reasons))
+        return answer if all(map(operator.is_, plain, answer.reasons)) else replace(answer, reasons=plain)
 
     return check
 
@@ -85,13 +92,30 @@ def _pair(what: str, first: Check, second: Check) -> Check:
     return check
 
 
-def _optional(kind: type) -> Check:
-    def check(answer: Any) -> Any:
-        if answer is not None and not isinstance(answer, kind):
-            raise WrongAnswer(f"expected a {kind.__name__} or None, got {_shown(answer)}")
+def _pre_filter_result(answer: Any) -> Any:
+    if answer is None:
+        return None
+    if not isinstance(answer, PreFilterResult):
+        raise WrongAnswer(f"expected a PreFilterResult or None, got {_shown(answer)}")
+    names: Any = answer.node_names
+    if names is None or type(names) is frozenset:
         return answer
+    if not isinstance(names, Iterable) or isinstance(names, (str, bytes)):
+        raise WrongAnswer(f"expected a set of node names in a PreFilterResult, got {_shown(names)}")
+    return PreFilterResult(frozenset(names))
 
-    return check
+
+def _post_filter_result(answer: Any) -> Any:
+    if answer is None:
+        return None
+    if not isinstance(answer, PostFilterResult):
+        raise WrongAnswer(f"expected a PostFilterResult or None, got {_shown(answer)}")
+    node: Any = answer.nominated_node_name
+    if node is None:
+        return answer
+    if not isinstance(node, str):
+        raise WrongAnswer(f"expected the name of a node in a PostFilterResult, got {_shown(node)}")
+    return PostFilterResult(plain_text(node))
 
 
 def _score(answer: Any) -> int:
@@ -146,14 +170,16 @@ def _shown(answer: object) -> str:
     return text if len(text) <= 80 else f"{text[:80]}..."
 
 
+HINT = "queueing hint"  # as a method in the log
+
 CHECKS: Mapping[str, Check] = {  # method of a plugin -> what its answer must be
     "pre_enqueue": _status(),
-    "pre_filter": _pair("(PreFilterResult or None, Status or None)", _optional(PreFilterResult), _status(Code.SKIP)),
+    "pre_filter": _pair("(PreFilterResult or None, Status or None)", _pre_filter_result, _status(Code.SKIP)),
     "add_pod": _status(),
     "remove_pod": _status(),
     "filter": _status(),
     "explain": _explanation,
-    "post_filter": _pair("(PostFilterResult or None, Status or None)", _optional(PostFilterResult), _status()),
+    "post_filter": _pair("(PostFilterResult or None, Status or None)", _post_filter_result, _status()),
     "pre_score": _status(Code.SKIP),
     "score": _pair("(score, Status or None)", _score, _status()),
     "reserve": _status(),
@@ -161,6 +187,7 @@ CHECKS: Mapping[str, Check] = {  # method of a plugin -> what its answer must be
     "pre_bind_pre_flight": _status(Code.SKIP),
     "pre_bind": _status(),
     "bind": _status(Code.SKIP),
+    HINT: bool,
 }
 ASYNCHRONOUS = frozenset({"pre_bind", "bind"})
 DEFAULTS: Mapping[str, tuple[str, ...]] = {  # method that may be missing -> added if one of these is there
@@ -210,6 +237,8 @@ class Fence:
             return self._limited(method, call, check)
         if method == "sort_key":
             return self._sorted(call)
+        if method == "events_to_register":
+            return self._registering(call)
         if method == "normalize_score":
             return self._normalized(self._watched(method, call, _status()))
         if method in ("filter_table", "filter_until"):
@@ -222,9 +251,11 @@ class Fence:
         def watched(*arguments: Any) -> Any:
             started = stopwatch()
             try:
-                answer = call(*arguments)
+                return check(call(*arguments))  # a look at the answer may run code of the plugin, too
             except Exception as error:
                 self._report(method, error)
+                if (replacement := _unreadable(error)) is not None:
+                    raise replacement from error
                 raise
             except BaseException as error:
                 if is_ctrl_c(error):
@@ -232,7 +263,6 @@ class Fence:
                 raise self._contained(method, error) from error
             finally:
                 self._count(method, arguments, stopwatch() - started)
-            return check(answer)
 
         return watched
 
@@ -260,10 +290,11 @@ class Fence:
         Uncaught, SystemExit, KeyboardInterrupt and a panic of a library in Rust end the process; a CancelledError ends
         the task.
         """
+        text = _text_of(error)
         if isinstance(error, SystemExit):
-            return Exited(f"called exit({error.code})")
+            return Exited(f"called exit({text})")
         self._report(method, error)
-        return Exited(f"raised {type(error).__name__}{f': {error}' if str(error) else ''}")
+        return Exited(f"raised {type(error).__name__}{f': {text}' if text else ''}")
 
     def _report(self, method: str, error: BaseException) -> None:
         """Log an exception of the plugin's own with its stack, once for each line that raises it.
@@ -295,7 +326,7 @@ class Fence:
                     return await work, None
                 except Exception as error:
                     self._report(method, error)
-                    return None, error
+                    return None, _unreadable(error) or error
                 except (SystemExit, KeyboardInterrupt) as error:  # the others end the task of `within` alone
                     if is_ctrl_c(error):
                         raise
@@ -320,6 +351,24 @@ class Fence:
             return check(answer)
 
         return limited
+
+    def _registering(self, call: Call) -> Call:
+        """Wrap `events_to_register`, and each hint in what it returns: the queue calls them among its own changes."""
+
+        def register() -> list[Any]:
+            fenced: dict[int, Call] = {}  # id of a hint -> itself: that two registrations have the same one matters
+
+            def one(registered: Any) -> Any:
+                hint = getattr(registered, "hint", None)
+                if hint is None:
+                    return registered
+                if id(hint) not in fenced:
+                    fenced[id(hint)] = self._watched(HINT, hint, CHECKS[HINT])
+                return replace(registered, hint=fenced[id(hint)])
+
+            return [one(registered) for registered in call()]
+
+        return register
 
     def _leave(self, method: str, work: object, arguments: tuple[Any, ...]) -> None:
         """Log that a call goes on though it was cancelled; what it does from now on, nobody learns."""
@@ -376,6 +425,25 @@ def _own_code_only(watched: Call) -> Call:
             raise WrongAnswer(f"expected rejections under code {code}, got {_shown(sorted(strange))}")
 
     return filtered
+
+
+def _text_of(error: BaseException) -> str:
+    """Return an exception's text as it can be sent; reading it runs code of the plugin."""
+    try:
+        return plain_text(str(error))
+    except BaseException as another:
+        return f"(its text raises {type(another).__name__})"
+
+
+def _unreadable(error: Exception) -> Unreadable | None:
+    """Return what to raise in place of an exception whose text the pod's status cannot have; None if it can."""
+    try:
+        text: str = str(error)
+        if plain_text(text) is text:
+            return None
+    except BaseException:
+        pass
+    return Unreadable(f"{type(error).__name__}: {_text_of(error)}")
 
 
 def _timeout(plugin: Plugin) -> float:

@@ -306,3 +306,9 @@ def _check_events(events: Any, where: str) -> None:
     listed = list(events)
     if not all(isinstance(event, (ClusterEvent, Registration)) for event in listed):
         raise ConfigError(f"{where}: expected ClusterEvents, got {str(listed)[:80]}")
+    for event in listed:
+        hint = event.hint if isinstance(event, Registration) else None
+        if inspect.iscoroutinefunction(hint):  # nobody would await it, and what it returns is never False
+            raise ConfigError(f"{where}: expected a plain function as queueing hint, got a coroutine (async def)")
+        if hint is not None and not callable(hint):
+            raise ConfigError(f"{where}: expected a function as queueing hint, got {describe_attribute(hint)}")

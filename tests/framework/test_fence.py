@@ -28,7 +28,8 @@ from kscheduler.framework import (
     Status,
     unschedulable,
 )
-from kscheduler.framework.fence import Exited, Fence, TookTooLong, WrongAnswer
+from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.fence import Exited, Fence, TookTooLong, Unreadable, WrongAnswer
 from kscheduler.framework.interface import TableFilterPlugin, TableNormalizeScore, TableScorePlugin, extension_points
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.testing import make_node, make_pod
@@ -98,10 +99,19 @@ GOOD: dict[str, list[Any]] = {
 }
 BAD: dict[str, list[Any]] = {
     "pre_enqueue": ["no", False, SKIP, WAIT, (None, None)],
-    "pre_filter": [None, (None,), ("n", None), (None, "no"), (None, WAIT), [None, None]],
+    "pre_filter": [
+        None,
+        (None,),
+        ("n", None),
+        (None, "no"),
+        (None, WAIT),
+        [None, None],
+        (PreFilterResult(5), None),  # type: ignore[arg-type]
+        (PreFilterResult("n1"), None),  # type: ignore[arg-type]
+    ],
     "filter": [5, True, SKIP, WAIT, (None, None), Status(Code.UNSCHEDULABLE, "no")],  # type: ignore[arg-type]
     "explain": [None, SKIP, Status(Code.SUCCESS)],
-    "post_filter": [None, (PreFilterResult(), None), (None, SKIP)],
+    "post_filter": [None, (PreFilterResult(), None), (None, SKIP), (PostFilterResult(5), None)],  # type: ignore[arg-type]
     "pre_score": [WAIT, {}],
     "score": [None, 5, (1.5, None), (float("nan"), None), ("5", None), (10**30, None), (None, None), (5, 5)],
     "reserve": [SKIP, "n"],
@@ -119,6 +129,109 @@ def test_right_answers_pass(method: str, answer: Any) -> None:
 def test_a_wrong_answer_says_what_was_expected_and_what_came(method: str, answer: Any) -> None:
     with pytest.raises(WrongAnswer, match=r"^expected .*, got "):
         getattr(answering(method, answer), method)(CycleState(), POD, "n")
+
+
+class Text(str):
+    """As numpy has one: it has no JSON."""
+
+
+@pytest.mark.parametrize("reason", ["no \ud800", Text("no \ufffd")])
+def test_reasons_that_nobody_could_send_become_plain_texts(reason: str) -> None:
+    found = answering("filter", unschedulable("first", reason)).filter(CycleState(), POD, "n")
+    assert found == unschedulable("first", "no \ufffd")
+    assert [type(each) for each in found.reasons] == [str, str]
+
+
+def test_names_of_nodes_become_a_set_of_names_and_plain_texts() -> None:
+    listed: Any = ["n1", "n2"]
+    narrowed, _ = answering("pre_filter", (PreFilterResult(listed), None)).pre_filter(CycleState(), POD)
+    assert narrowed == PreFilterResult(frozenset({"n1", "n2"}))
+    nominated, _ = answering("post_filter", (PostFilterResult(Text("n1")), None)).post_filter(CycleState(), POD, {})
+    assert type(nominated.nominated_node_name) is str
+
+
+class Textless(Exception):
+    def __init__(self, raised: BaseException) -> None:
+        self.raised = raised
+
+    def __str__(self) -> str:
+        raise self.raised
+
+
+UNREADABLE = {
+    r"^Textless: \(its text raises ValueError\)$": Textless(ValueError()),
+    r"^Textless: \(its text raises SystemExit\)$": Textless(SystemExit(4)),
+    "^ValueError: no \ufffd$": ValueError("no \ud800"),
+}
+
+
+@pytest.mark.parametrize("message", UNREADABLE)
+async def test_an_exception_whose_text_cannot_be_read_or_sent_has_another_one(
+    message: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "kscheduler.framework.fence")  # pytest's own processes cannot send it either
+
+    async def fail() -> None:
+        raise UNREADABLE[message]
+
+    with pytest.raises(Unreadable, match=message):
+        fence(filter=raising(UNREADABLE[message])).filter(CycleState(), POD, "n")
+    with pytest.raises(Unreadable, match=message):
+        await coroutine(fail).bind(CycleState(), POD, "n")
+
+
+def raising(error: BaseException) -> Callable[..., Any]:
+    def call(*arguments: object) -> None:
+        raise error
+
+    return call
+
+
+@pytest.mark.usefixtures("signals_are_handled_by_the_loop")
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
+def test_a_look_at_an_answer_that_ends_the_process_is_an_exception_like_others(error: BaseException) -> None:
+    class Answer:
+        __class__ = property(raising(error))
+
+    with pytest.raises(Exited):
+        answering("filter", Answer()).filter(CycleState(), POD, "n")
+
+
+# --- queueing hints -----------------------------------------------------------------------------------------------
+
+
+def hinting(*hints: Any) -> Any:
+    registered = [Registration(ClusterEvent(EventResource.NODE, Action.ADD), hint) for hint in hints]
+    return fence(events_to_register=lambda self: [ClusterEvent(EventResource.POD, Action.ALL), *registered])
+
+
+@pytest.mark.usefixtures("signals_are_handled_by_the_loop")
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError(), GeneratorExit()])
+def test_a_hint_that_would_end_the_process_or_a_watch_raises_an_exception_like_others(error: BaseException) -> None:
+    _, registered = hinting(raising(error)).events_to_register()
+    with pytest.raises(Exited):
+        registered.hint(POD.pod, None, None)
+
+
+def test_what_a_hint_returns_is_true_or_false() -> None:
+    class Array:
+        def __bool__(self) -> bool:
+            raise ValueError("the truth of an array is ambiguous")
+
+    _, *registered = hinting(*(lambda *_, answer=answer: answer for answer in (1, None, Array()))).events_to_register()
+    assert registered[0].hint(POD.pod, None, None) is True
+    assert registered[1].hint(POD.pod, None, None) is False
+    with pytest.raises(ValueError, match="ambiguous"):
+        registered[2].hint(POD.pod, None, None)
+
+
+def test_registrations_that_have_a_hint_in_common_have_it_still() -> None:
+    def hint(*_: object) -> bool:
+        return True
+
+    plain, one, other = hinting(hint, hint).events_to_register()
+    assert one.hint is other.hint
+    assert plain == ClusterEvent(EventResource.POD, Action.ALL)
 
 
 def test_a_permission_without_waiting_needs_no_seconds() -> None:

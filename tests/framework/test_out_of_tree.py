@@ -273,6 +273,11 @@ def test_arguments_of_a_type_no_file_can_hold_are_refused(module: Path) -> None:
     assert 'plugin "broken:Plugin": Args has a field no file can fill: ' in refusal("broken:Plugin", "{what: 3}")
 
 
+HINTING = (
+    "def __init__(self, args, handle): pass\n {}\n def events_to_register(self):\n"
+    "  from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration\n"
+    "  return [Registration(ClusterEvent(EventResource.NODE, Action.ADD), Plugin.hint)]"
+)
 CONSTRUCTORS = {
     "def __init__(self, args, handle): raise KeyError('secret')": "KeyError: 'secret'",
     "def __init__(self, args, handle): exit(1)": "SystemExit: 1",
@@ -285,6 +290,10 @@ CONSTRUCTORS = {
     "def __init__(self, args, handle): pass\n def events_to_register(self): return self.x": (
         "events_to_register: AttributeError: "
     ),
+    HINTING.format("async def hint(*_): return False"): (
+        "events_to_register: expected a plain function as queueing hint, got a coroutine (async def)"
+    ),
+    HINTING.format("hint = 5"): "events_to_register: expected a function as queueing hint, got the integer 5",
 }
 
 

@@ -13,7 +13,8 @@ import pytest
 from kscheduler.assembly import LEAVE_AFTER_S
 from kscheduler.config.load import parse_config
 from kscheduler.config.types import SchedulerConfig
-from kscheduler.framework import Code, CycleState, Handle, NodeInfo, PluginArgs, PodInfo, Status
+from kscheduler.framework import Code, CycleState, Handle, NodeInfo, PluginArgs, PodInfo, Status, unschedulable
+from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.testing import make_pod
 from tests.support.world import World, in_virtual_time
@@ -188,6 +189,37 @@ async def test_a_gang_that_does_not_fit_gives_all_its_room_back_when_the_first_h
         assert not any(world.node_of(f"member-{index}") for index in range(3))
         world.add_node("n2", cpu="3")
         await world.until(world.all_bound, within_s=120)
+
+
+class Hinting:
+    """Filter: rejects pods called "bad"; its queueing hint ends the task in which it is called."""
+
+    name = "Hinting"
+
+    def __init__(self, args: dict[str, Any], handle: Handle) -> None:
+        pass
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        return unschedulable("no") if pod.pod.metadata.name == "bad" else None
+
+    def events_to_register(self) -> list[Registration]:
+        def hint(*_: object) -> bool:
+            raise asyncio.CancelledError
+
+        return [Registration(ClusterEvent(EventResource.NODE, Action.ADD), hint)]
+
+
+@in_virtual_time
+async def test_a_queueing_hint_that_ends_its_task_ends_no_watch() -> None:
+    async with World(config=profile(Hinting)) as world:
+        world.add_node("n1", cpu="1")
+        world.add_pod(make_pod("bad").req(cpu="1"))
+        await world.until(lambda: world.condition("bad") is not None)
+        world.add_pod(make_pod("first").req(cpu="1"))
+        world.add_pod(make_pod("second").req(cpu="1"))
+        await world.until(lambda: bool(world.node_of("first")))
+        world.add_node("n2", cpu="1")
+        await world.until(lambda: world.node_of("second") == "n2", within_s=30)
 
 
 class InTheMiddle(Exception):
