@@ -2,15 +2,6 @@ package ks
 
 import "unsafe"
 
-//go:wasmimport kscheduler log
-func hostLog(level int32, at unsafe.Pointer, size uint32)
-
-//go:wasmimport kscheduler event
-func hostEvent(kind int32, reason unsafe.Pointer, reasonSize uint32, note unsafe.Pointer, noteSize uint32)
-
-//go:wasmimport kscheduler now
-func hostNow() int64
-
 // Log writes a line to the scheduler's log. Level 0 info, 1 warning, 2 error.
 func Log(level int32, line string) {
 	hostLog(level, unsafe.Pointer(unsafe.StringData(line)), uint32(len(line)))

@@ -1,9 +1,10 @@
-"""The plugins that plugins/sdk/README.md shows in AssemblyScript and Rust, compiled in a folder of their author's."""
+"""The plugins of plugins/sdk/README.md in Go, AssemblyScript and Rust, compiled in a folder of their author's."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import runpy
 import subprocess
 from pathlib import Path
@@ -65,6 +66,27 @@ def test_the_one_in_assemblyscript(tmp_path: Path, capsys: pytest.CaptureFixture
     (tmp_path / "guest.ts").write_text(source.replace("../plugins/sdk/assemblyscript", library))
     run(tmp_path, "node", builder._assemblyscript(), "guest.ts", "-O3", "--outFile", "guest.wasm")
     assert decided(tmp_path, capsys) == "old"
+
+
+def test_the_one_in_go_and_its_unit_test(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    builder.LANGUAGES["go"].build("team_nodes")  # a MissingTool is a skip
+    (tmp_path / "plugins").symlink_to(SDK.parent)
+    write, test, build, *_ = blocks(PAGE, "console")
+    (build_line,) = [line for line in build.splitlines() if " go build " in line]
+    script = "\n".join([write, test, build_line, "cp prefer_old.wasm .."])
+    run(tmp_path, "bash", "-ec", re.sub("^[$] ", "", script, flags=re.MULTILINE))
+    (tmp_path / "prefer_old.wasm").rename(tmp_path / "guest.wasm")
+    assert decided(tmp_path, capsys) == "old"
+
+
+def test_unit_tests_in_rust_run_without_a_host(tmp_path: Path) -> None:
+    (source,) = blocks(PAGE, "rust")
+    says = 'ks::log(2, "said"); ks::event(true, "Reason", "noted"); assert!(ks::now() > 0);'
+    (tmp_path / "guest.rs").write_text(f"{source}\n#[test]\nfn says() {{ {says} }}\n")
+    rustc, library = builder._rustc(), str(SDK / "rust" / "src" / "lib.rs")
+    run(tmp_path, rustc, "--edition=2021", "--crate-type=rlib", "--crate-name=ks", library, "-o", "libks.rlib")
+    run(tmp_path, rustc, "--edition=2021", "--test", "--extern=ks=libks.rlib", "guest.rs", "-o", "tests")
+    run(tmp_path, tmp_path / "tests")
 
 
 def test_the_one_in_rust(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
