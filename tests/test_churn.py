@@ -53,7 +53,7 @@ def test_pods_that_come_are_bound_and_go_leave_nothing_behind() -> None:
             await asyncio.sleep(3600)  # Events are written, and no longer remembered
             assert scheduler.cache.sizes()["pods"] == 0
             gc.collect()
-            assert not [found for found in gc.get_objects() if isinstance(found, PodInfo) and found.key in ours]
+            assert not [found for found in gc.get_objects() if type(found) is PodInfo and found.key in ours]
             cluster._events.clear()
             sizes.append(tracemalloc.get_traced_memory()[0])
         for task in tasks:

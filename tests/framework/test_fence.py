@@ -190,11 +190,19 @@ def raising(error: BaseException) -> Callable[..., Any]:
 @pytest.mark.usefixtures("signals_are_handled_by_the_loop")
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
 def test_a_look_at_an_answer_that_ends_the_process_is_an_exception_like_others(error: BaseException) -> None:
+    asked = True  # later looks, such as those of tests that count objects, do no harm
+
+    def look(self: object) -> type:
+        if asked:
+            raise error
+        return type(self)
+
     class Answer:
-        __class__ = property(raising(error))
+        __class__ = property(look)
 
     with pytest.raises(Exited):
         answering("filter", Answer()).filter(CycleState(), POD, "n")
+    asked = False
 
 
 # --- queueing hints -----------------------------------------------------------------------------------------------
