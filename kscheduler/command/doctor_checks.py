@@ -35,7 +35,7 @@ SPARE = 2  # a limit of so many times what is needed
 CGROUP = Path("/sys/fs/cgroup/memory.max")  # of version 2
 MEMINFO = Path("/proc/meminfo")
 _MIB = 1 << 20
-# Only the roles: whoever has kustomizations of their own would have their image and replicas replaced by the base's.
+# Only the roles: applying the whole base would replace the image and the number of replicas that a user has set.
 ROLES = "kubectl apply -f deploy/base/rbac.yaml"
 LEASE_ROLES = {"kube-system": "kubectl apply -f deploy/replace-kube-scheduler/rbac.yaml"}  # by the Lease's namespace
 

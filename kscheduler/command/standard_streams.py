@@ -1,7 +1,7 @@
 """Tells which names of files to write mean standard output or standard error.
 
-A file to which the shell sends a stream already holds what was written before. Whoever opens it by another name, such
-as /dev/stdout, truncates that, and is overwritten by what the stream writes next.
+Where the shell has redirected a stream to a file, opening that file again by another name, such as /dev/stdout, would
+truncate what was written to it before, and what the stream writes next would overwrite the report.
 """
 
 from __future__ import annotations

@@ -54,14 +54,10 @@ class Sluggish:
         return None
 
 
-class Stubborn:
+class Stubborn(Sluggish):
     """PreBind: never comes back for pods called "bad", not even when it is cancelled."""
 
     name = "Stubborn"
-    timeout_s = 20.0
-
-    def __init__(self, args: dict[str, Any], handle: Handle) -> None:
-        pass
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         while pod.pod.metadata.name == "bad":

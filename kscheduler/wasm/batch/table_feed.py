@@ -22,7 +22,7 @@ from kscheduler.wasm.batch.pods import PodView
 
 MOST_RESOURCES = 15  # limit of `pack_usage`
 # Rows and pods of one message. A guest in Go reads as many pods in some 3 ms of the 20 that a call may take.
-MOST_TOLD = 2_000
+MOST_IN_A_MESSAGE = 2_000
 
 Message = dict[str, Any]
 _encode = msgspec.msgpack.Encoder().encode
@@ -140,24 +140,24 @@ class TableFeed:
             versions = self._pod_versions.since(mirror.pod_versions)
             mirror.pod_versions = self._pod_versions.count
             rows = None if rows is None or versions is None else sorted({*rows, *versions})
-        return (
-            [] if rows == [] else [self._pack(mirror, self._usage_columns(part), part) for part in self._in_parts(rows)]
-        )
+        if rows == []:
+            return []
+        return [self._pack(mirror, self._usage_columns(part), part) for part in self._in_parts(rows)]
 
     def _in_parts(self, rows: Sequence[int] | None) -> Sequence[Sequence[int] | None]:
-        """Divide rows (None: all) whose pods are to be told, so that no message has too many pods for one call."""
+        """Divide rows (None: all) so that no message has more pods than one call can read, unless one node has."""
         if "pods" not in self._wanted.table:
             return [rows]
         parts: list[list[int]] = [[]]
-        told = 0
+        size = 0  # of the last part
         for row in range(self._table.columns.rows) if rows is None else rows:
             info = self._table.find(row)
-            size = 1 if info is None else 1 + len(info.pods)
-            if told + size > MOST_TOLD and parts[-1]:
+            more = 1 if info is None else 1 + len(info.pods)
+            if size + more > MOST_IN_A_MESSAGE and parts[-1]:
                 parts.append([])
-                told = 0
+                size = 0
             parts[-1].append(row)
-            told += size
+            size += more
         return [rows] if len(parts) == 1 else parts
 
     def _metric_delta(self, mirror: Mirror) -> list[bytes]:

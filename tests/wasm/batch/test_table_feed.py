@@ -79,12 +79,10 @@ def random_node(name: str, chance: random.Random) -> NodeBuilder:
     return node.unschedulable() if chance.random() < 0.2 else node
 
 
-@pytest.mark.parametrize("most_told", [table_feed.MOST_TOLD, 4])
+@pytest.mark.parametrize("most", [table_feed.MOST_IN_A_MESSAGE, 4])
 @pytest.mark.parametrize("seed", range(8))
-def test_a_guests_table_is_the_hosts_whatever_happens(
-    seed: int, most_told: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(table_feed, "MOST_TOLD", most_told)
+def test_a_guests_table_is_the_hosts_whatever_happens(seed: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_feed, "MOST_IN_A_MESSAGE", most)
     chance = random.Random(seed)
     table = NodeTable()
     everything = {"depends": ["pod", "node", "usage", "pods", "metrics"], **EVERYTHING}
@@ -170,8 +168,8 @@ def test_many_pods_are_told_in_several_messages_none_of_which_takes_a_guest_long
     score_all(made)
     first, *others = made.guest.tables
     assert (first["full"], first["rows"], "pods" in first) == (True, 300, False)
-    told = [sum(1 + len(pods) for pods in message["pods"]) for message in others]
-    assert (sum(told), max(told) <= table_feed.MOST_TOLD) == (300 * 21, True)
+    sizes = [sum(1 + len(pods) for pods in message["pods"]) for message in others]
+    assert (sum(sizes), max(sizes) <= table_feed.MOST_IN_A_MESSAGE) == (300 * 21, True)
     assert [len(row["pods"]) for row in made.guest.rows] == [20] * 300
 
 
