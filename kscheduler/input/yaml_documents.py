@@ -50,6 +50,7 @@ _TYPED: Final[dict[str, Any]] = {
 }  # tag -> what may come of it
 _MERGE: Final = object()  # the key `<<`
 _NO_KEY: Final = object()
+_LINE_ENDS = tuple("\r\n\x85\u2028\u2029")  # YAML's, as the parser writes them
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -64,7 +65,7 @@ def read_yaml(data: str | bytes, *, is_large: bool = False) -> Iterator[YAMLDocu
     Raises DecodeError with line and column, but without quoting the text, which may be a password. `is_large` uses
     libyaml if it is installed, which is ten times faster but has slightly shorter messages.
     """
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader) if is_large else yaml.SafeLoader
+    loader = getattr(yaml, "CSafeLoader", _Loader) if is_large else _Loader
     try:
         builder = _Builder()
         for event in yaml.parse(_text(data), Loader=loader):
@@ -81,11 +82,11 @@ def read_yaml(data: str | bytes, *, is_large: bool = False) -> Iterator[YAMLDocu
 def read_one_yaml(data: str | bytes) -> YAMLDocument:
     """Return the only document in a text; None if it is empty.
 
-    Raises DecodeError, also if there is a second document.
+    Raises DecodeError, also if there is a second document with anything in it: a `---` at the end separates nothing.
     """
     documents = read_yaml(data)
     found = next(documents, YAMLDocument(None, []))
-    if next(documents, None) is not None:
+    if any(further.value is not None for further in documents):
         raise DecodeError("expected one document, got more")
     return found
 
@@ -111,6 +112,31 @@ def _text(data: str | bytes) -> str:
     if isinstance(data, str):
         return data
     return data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+
+
+class _Loader(yaml.SafeLoader):
+    """Takes tabs for spaces where Go does: between tokens and words, but not where a line is indented by them.
+
+    Left out is what nobody writes: tabs behind a tag or the `|` of a block, and in the second line of a text.
+    """
+
+    def scan_to_next_token(self) -> None:
+        super().scan_to_next_token()
+        while self.peek() == "\t" and (self.flow_level or not self.allow_simple_key):
+            self.forward()
+            super().scan_to_next_token()
+
+    def scan_plain_spaces(self, indent: int, start_mark: yaml.Mark) -> list[str] | None:
+        """Return what separates two words of a text without quotes; nothing if it ends here."""
+        length = 0
+        while self.peek(length) in (" ", "\t"):
+            length += 1
+        blanks = self.prefix(length)
+        if "\t" in blanks:
+            self.forward(length)
+            if self.peek() not in _LINE_ENDS:
+                return [blanks]
+        return super().scan_plain_spaces(indent, start_mark)
 
 
 # --- from events to values --------------------------------------------------------------------------------------

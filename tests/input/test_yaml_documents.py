@@ -112,6 +112,8 @@ def test_a_second_document_is_refused_where_there_can_be_one_only() -> None:
     assert read_one_yaml("") == (None, [])
     with pytest.raises(DecodeError, match="expected one document, got more"):
         read_one_yaml("a: 1\n---\nb: 2")
+    for end in ("---", "---\n", "...\n---\n# the end\n", "---\n---\n"):
+        assert read_one_yaml(f"a: 1\n{end}").value == {"a": 1}
 
 
 def test_what_is_written_is_read_back_by_go_too() -> None:

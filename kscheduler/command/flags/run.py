@@ -13,6 +13,7 @@ from kscheduler.command.flags.values import (
     count,
     duration,
     int32,
+    ip_address,
     named_pair,
     port,
     positive,
@@ -77,7 +78,9 @@ def _add_cluster_flags(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_serving_flags(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--bind-address", default="0.0.0.0", metavar="IP", help="address to listen on (default all)")
+    group.add_argument(
+        "--bind-address", type=ip_address, default="0.0.0.0", metavar="IP", help="address to listen on (default all)"
+    )
     group.add_argument(
         "--secure-port", type=port, default=10259, metavar="PORT", help="HTTPS port; 0 serves nothing (default 10259)"
     )

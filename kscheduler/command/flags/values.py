@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import math
 import urllib.parse
 from collections.abc import Callable
@@ -97,6 +98,16 @@ def byte_count(text: str) -> int:
     if value <= 0:
         raise argparse.ArgumentTypeError(f"expected an amount of memory, such as 32Mi, got {text!r}")
     return value
+
+
+def ip_address(text: str) -> str:
+    """An empty text stands for all addresses, as with kube-scheduler; a name could stand for several."""
+    if text:
+        try:
+            ipaddress.ip_address(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"expected an IP address, got {text!r}") from None
+    return text
 
 
 def url(text: str) -> str:

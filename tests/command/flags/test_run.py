@@ -238,6 +238,16 @@ def test_the_memory_of_decisions_is_bounded_by_flags() -> None:
     assert "expected an integer from 0" in refusal("run", "--explain-decisions=-1")
 
 
+@pytest.mark.parametrize("given", ["", "127.0.0.1", "::"])
+def test_the_endpoint_listens_on_an_address(given: str) -> None:
+    assert run(f"--bind-address={given}").bind_address == given
+
+
+@pytest.mark.parametrize("given", ["localhost", "10.0.0", "127.0.0.1:10259"])
+def test_a_name_is_no_address_to_listen_on(given: str) -> None:
+    assert f"--bind-address: expected an IP address, got '{given}'" in refusal("run", f"--bind-address={given}")
+
+
 def test_the_page_is_off_unless_asked_for_and_needs_the_secure_port() -> None:
     assert not run().ui
     assert run("--ui").ui
