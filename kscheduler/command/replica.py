@@ -206,7 +206,7 @@ class Replica:
         # refused a moment ago, as by an apiserver that just started, gets the time to be opened again.
         until = self._clock.now() + RECONNECT_MOST_S
         while self._clock.now() < until:
-            if not any(informer.last_error for informer in self._scheduler.informers):
+            if not any(_may_work_soon(informer.last_error) for informer in self._scheduler.informers):
                 break
             await asyncio.sleep(RECONNECT_PERIOD_S)
         await self._scheduler.schedule()
@@ -313,6 +313,11 @@ class Replica:
         log.info("dump of scheduling queue", extra={"summary": summary, "pods": pending})
         if scheduler.live_metrics is not None:
             log.info("dump of live metrics", extra=scheduler.live_metrics.describe())
+
+
+def _may_work_soon(error: APIError | None) -> bool:
+    """Whether a watch that failed so may be opened again in a moment: not if the kind is unknown, or not allowed."""
+    return error is not None and error.status not in (403, 404)
 
 
 async def measure_lag(clock: Clock, measurements: Measurements) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from kscheduler.api.objects import ObjectMeta
+from kscheduler.api.objects import ObjectMeta, Service
 from kscheduler.client import informer
 from kscheduler.client.handover import handover_of
 from kscheduler.client.leaderelection import LeadershipLost
@@ -345,6 +345,30 @@ def test_a_watch_that_was_refused_once_and_is_silent_since_keeps_no_pod_waiting(
         await asyncio.sleep(2)
         assert any(informer.last_error for informer in process.scheduler.informers)
         await world.until(lambda: world.pending == 0, within_s=10)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("refusal", [FaultKind.NO_SUCH_PATH, FaultKind.FORBIDDEN])
+def test_a_kind_that_is_not_served_or_may_not_be_read_does_not_delay_a_new_leader(
+    signals: Signals, refusal: FaultKind
+) -> None:
+    async def scenario(world: World) -> None:
+        world.nodes(4)
+        leader = world.start("a")
+        await asyncio.sleep(1)
+        standby = world.start("b")
+        await asyncio.sleep(1)
+        standby.client.faults.add(FaultKind.CUT, Verb.DELIVER, resource="services", count=1)
+        standby.client.faults.add(refusal, {Verb.LIST, Verb.WATCH}, resource="services")
+        world.cluster.create_object(Service(ObjectMeta(name="web", namespace="default")))
+        await asyncio.sleep(30)
+        assert any(informer.last_error for informer in standby.scheduler.informers)
+        stop(signals[0])
+        await leader.task
+        world.pods(1)
+        assert await world.until(lambda: world.pending == 0) < 0.2
+        assert world.holder == "b"
 
     run(scenario)
 
