@@ -19,6 +19,7 @@ from kscheduler.client.kube import KubeClient
 from kscheduler.clock import Clock
 from kscheduler.command import doctor_checks as checks
 from kscheduler.command.doctor_checks import Finding, Level
+from kscheduler.command.doctor_kinds import rights_of_components
 from kscheduler.command.emulation import Choice, Emulations, releases_of
 from kscheduler.command.flags.doctor import DoctorOptions
 from kscheduler.config.load import default_config, load_config
@@ -112,6 +113,9 @@ async def _of_cluster(options: DoctorOptions, loaded: Loaded | None, clock: Cloc
             findings.append(checks.skew(choice, served) if isinstance(choice, Choice) else choice)
         findings.append(await checks.clocks(client, clock))
         findings.append(await checks.rights(client.reviews, config.leader_election, options.service_account))
+        for component, needed in rights_of_components(config).items():
+            account = options.service_account
+            findings.append(await checks.rights_of_component(client.reviews, component, needed, account))
         findings.append(await checks.lease(client, config.leader_election, clock))
         if loaded is not None:
             findings += await checks.metric_sources(config, client, clock)

@@ -15,6 +15,7 @@ from kscheduler.api.objects import Lease
 from kscheduler.client.reviews import AccessReview, Right, User
 from kscheduler.client.times import unix_seconds
 from kscheduler.clock import Clock
+from kscheduler.command.doctor_kinds import Needed
 from kscheduler.command.doctor_rights import CLUSTER_RIGHTS, in_words, lease_rights
 from kscheduler.command.emulation import Choice, VersionSource, served_version
 from kscheduler.config.metric_policy import Metric, Source
@@ -135,7 +136,34 @@ def _http_date(text: str) -> float:
 async def rights(client: Reviews, election: LeaderElection, account: str | None = None) -> Finding:
     """Ask for each right that deploy/base grants: of the kubeconfig's user, or of a ServiceAccount NAMESPACE/NAME."""
     wanted = (*CLUSTER_RIGHTS, *lease_rights(election))
-    who = f"the ServiceAccount {account}" if account else "the user of the kubeconfig"
+    who = _whose(account)
+    try:
+        missing = await _missing(client, wanted, account)
+    except (APIError, DecodeError) as error:
+        mend = "kubectl auth can-i create subjectaccessreviews.authorization.k8s.io"
+        return Finding(Level.FAIL, "rights", f"not known: {error}", mend)
+    if not missing:
+        return Finding(Level.OK, "rights", f"{who} has all {len(wanted)} that a scheduler needs")
+    return Finding(Level.FAIL, "rights", f"{who} may not {in_words(missing)}", ROLES)
+
+
+async def rights_of_component(client: Reviews, component: str, needed: Needed, account: str | None = None) -> Finding:
+    """Ask for the rights that a component of deploy/ grants, and of which the configuration makes use."""
+    who, mend = _whose(account), f"kubectl apply -f deploy/{component}/rbac.yaml"
+    try:
+        missing = await _missing(client, (*needed.to_read, *needed.to_write), account)
+    except (APIError, DecodeError) as error:
+        return Finding(Level.FAIL, component, f"rights not known: {error}", mend)
+    if not missing:
+        count = len(needed.to_read) + len(needed.to_write)
+        return Finding(Level.OK, component, f"{who} has all {count} rights that it needs for them")
+    text = f"{who} may not {in_words(missing)}"
+    if not set(missing) & set(needed.to_read):
+        return Finding(Level.WARN, component, f"{text}: their status is not kept", mend)
+    return Finding(Level.FAIL, component, f"{text}: nothing is scheduled before it may read them", mend)
+
+
+async def _missing(client: Reviews, wanted: Sequence[Right], account: str | None) -> list[Right]:
     user = _service_account(account) if account else None
     limit = asyncio.Semaphore(REVIEWS_AT_ONCE)
 
@@ -143,15 +171,12 @@ async def rights(client: Reviews, election: LeaderElection, account: str | None 
         async with limit:
             return (await (client.may_i(right) if user is None else client.may_user(right, user))).allowed
 
-    try:
-        allowed = await asyncio.gather(*map(ask, wanted))
-    except (APIError, DecodeError) as error:
-        mend = "kubectl auth can-i create subjectaccessreviews.authorization.k8s.io"
-        return Finding(Level.FAIL, "rights", f"not known: {error}", mend)
-    missing = [right for right, is_allowed in zip(wanted, allowed, strict=True) if not is_allowed]
-    if not missing:
-        return Finding(Level.OK, "rights", f"{who} has all {len(wanted)} that a scheduler needs")
-    return Finding(Level.FAIL, "rights", f"{who} may not {in_words(missing)}", ROLES)
+    allowed = await asyncio.gather(*map(ask, wanted))
+    return [right for right, is_allowed in zip(wanted, allowed, strict=True) if not is_allowed]
+
+
+def _whose(account: str | None) -> str:
+    return f"the ServiceAccount {account}" if account else "the user of the kubeconfig"
 
 
 def _service_account(account: str) -> User:

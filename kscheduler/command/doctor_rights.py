@@ -40,6 +40,8 @@ _CLUSTER: dict[tuple[str, str], tuple[str, ...]] = {
 }
 CLUSTER_RIGHTS = tuple(Right(group, resource, verb) for (group, resource), verbs in _CLUSTER.items() for verb in verbs)
 
+_GROUPS = {"coordination.k8s.io", *(right.group for right in CLUSTER_RIGHTS)}  # whose resources' names say enough
+
 
 def lease_rights(election: LeaderElection) -> tuple[Right, ...]:
     """Return the rights on the Lease; none without leader election."""
@@ -53,8 +55,9 @@ def lease_rights(election: LeaderElection) -> tuple[Right, ...]:
 
 
 def in_words(rights: Iterable[Right]) -> str:
-    """Describe rights, such as `list, watch nodes; create pods/binding`."""
+    """Describe rights, such as `list, watch nodes; create pods/binding; list queues of kscheduler.io`."""
     verbs: dict[str, list[str]] = defaultdict(list)
     for right in rights:
-        verbs[right.resource + (f" in {right.namespace}" if right.namespace else "")].append(right.verb)
+        of_group = "" if right.group in _GROUPS else f" of {right.group}"
+        verbs[f"{right.resource}{of_group}{f' in {right.namespace}' if right.namespace else ''}"].append(right.verb)
     return "; ".join(f"{', '.join(those)} {what}" for what, those in verbs.items())

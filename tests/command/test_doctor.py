@@ -21,6 +21,7 @@ from kscheduler.command import doctor_checks as checks
 from kscheduler.command.cli import main
 from kscheduler.command.doctor import to_text
 from kscheduler.command.doctor_checks import Finding, Level
+from kscheduler.command.doctor_kinds import KINDS, rights_of_components, rights_to
 from kscheduler.command.doctor_rights import CLUSTER_RIGHTS, in_words, lease_rights
 from kscheduler.command.emulation import Choice, Emulation
 from kscheduler.config.load import default_config, parse_config
@@ -29,12 +30,17 @@ from kscheduler.config.types import LeaderElection
 from kscheduler.errors import Forbidden, NotFound
 from tests.client.fake_apiserver import FakeAPIServer
 from tests.command.kubeconfigs import kubeconfig
-from tests.deploy.manifests import render
+from tests.deploy.manifests import own_objects, render
 from tests.deploy.rules import bound_roles
 from tests.deploy.rules import rights as rights_of
 from tests.telemetry.http_server import Request, answering, http_server
 
 NOW_S = 1_700_000_000.25
+FOLLOWS_QUEUES = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{plugins: {preFilter: {enabled: [{name: Queues}]}}}]
+"""
 ELECTION = LeaderElection(resource_name="kscheduler", resource_namespace="kube-system")
 
 
@@ -123,6 +129,44 @@ def test_without_leader_election_no_lease_is_needed() -> None:
 def test_rights_are_grouped_by_resource() -> None:
     rights = [Right("", "pods", "get"), Right("", "nodes", "list"), Right("", "pods", "list")]
     assert in_words(rights) == "get, list pods; list nodes"
+
+
+# --- rights to custom kinds ---
+
+
+@pytest.mark.parametrize("component", sorted({kind.component for kind in KINDS}))
+def test_the_rights_to_custom_kinds_are_those_that_their_component_grants(component: str) -> None:
+    needed = rights_to(KINDS)[component]
+    granted = {(each.group, each.resource, each.verb) for each in rights_of(bound_roles(own_objects(component)))}
+    assert {(each.group, each.resource, each.verb) for each in (*needed.to_read, *needed.to_write)} == granted
+
+
+def test_only_kinds_that_the_configuration_follows_are_asked_about() -> None:
+    assert rights_of_components(default_config()) == {}
+    queues = FOLLOWS_QUEUES.replace("Queues", "CapacityScheduling")
+    assert list(rights_of_components(parse_config(queues, "f"))) == ["quotas"]
+
+
+async def test_rights_to_read_custom_kinds_are_needed_and_those_to_their_status_are_not() -> None:
+    needed = rights_of_components(parse_config(FOLLOWS_QUEUES, "f"))["queues"]
+    mend = "kubectl apply -f deploy/queues/rbac.yaml"
+    fine = await checks.rights_of_component(Cluster(), "queues", needed)
+    assert fine == Finding(Level.OK, "queues", "the user of the kubeconfig has all 5 rights that it needs for them")
+    cluster = Cluster(forbidden={("patch", "queues/status")})
+    assert await checks.rights_of_component(cluster, "queues", needed, "a/b") == Finding(
+        Level.WARN,
+        "queues",
+        "the ServiceAccount a/b may not patch queues/status of kscheduler.io: their status is not kept",
+        mend,
+    )
+    cluster = Cluster(forbidden={("list", "queues"), ("patch", "queues/status")})
+    assert await checks.rights_of_component(cluster, "queues", needed) == Finding(
+        Level.FAIL,
+        "queues",
+        "the user of the kubeconfig may not list queues of kscheduler.io; list queues of scheduling.run.ai; "
+        "patch queues/status of kscheduler.io: nothing is scheduled before it may read them",
+        mend,
+    )
 
 
 # --- release ---
