@@ -120,9 +120,10 @@ def _change(figure: Figure) -> str:
     if figure.a is None or figure.b is None:
         return "-"
     change = figure.b - figure.a
-    if not change:
+    size = _value(figure, abs(change))
+    if size == _value(figure, 0.0):  # as far as it is shown; what one cannot see is neither better nor worse
         return "="
-    text = f"{'+' if change > 0 else '-'}{_value(figure, abs(change))}"
+    text = f"{'+' if change > 0 else '-'}{size}"
     if figure.is_measured:
         return text
     return f"{text} {'better' if (change > 0) is figure.is_more_better else 'worse'}"

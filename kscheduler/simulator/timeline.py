@@ -1,8 +1,8 @@
 """Samples a simulation's state over virtual time, with about a thousand samples however long the run is.
 
 A sample holds from its time until the next one's. Samples are taken at changes only, so idle months cost nothing. When
-there are too many, the minimum distance between samples doubles until half of them suffice; those that are closer are
-dropped.
+there are too many, the minimum distance between samples doubles until half of them suffice; of those that are closer,
+the one that held the longest stands for all.
 """
 
 from __future__ import annotations
@@ -38,14 +38,21 @@ class Timeline:
         if len(self.samples) > self._max:
             while len(self.samples) > self._max // 2:
                 self.interval_s *= 2
-                self._thin()
+                self._thin(now)
 
-    def _thin(self) -> None:
+    def _thin(self, until_s: float) -> None:
         # By time and not by number: else a burst at the start would leave no samples for the quiet hours after it.
-        kept = self.samples[:1]
-        for sample in self.samples[1:]:
-            if sample.at_s - kept[-1].at_s >= self.interval_s:
+        kept: list[Sample] = []
+        longest_s = 0.0
+        ends_s = [*(sample.at_s for sample in self.samples[1:]), until_s]
+        for sample, end_s in zip(self.samples, ends_s, strict=True):
+            held_s = end_s - sample.at_s
+            if not kept or sample.at_s - kept[-1].at_s >= self.interval_s:
                 kept.append(sample)
+                longest_s = held_s
+            elif held_s > longest_s:
+                kept[-1] = sample._replace(at_s=kept[-1].at_s)
+                longest_s = held_s
         self.samples = kept
 
     def close(self, sample: Sample) -> None:

@@ -47,6 +47,12 @@ def test_figures_are_side_by_side_and_say_which_is_better(packed: Comparison) ->
     assert f"up to 5 ms 100.0 % {bar} 100.0 % {bar}" in lines
 
 
+def test_a_difference_too_small_to_be_shown_is_neither_better_nor_worse(packed: Comparison) -> None:
+    [placed] = (each for each in packed.figures if each.name == "placed")
+    text = to_text(replace(packed, figures=[replace(placed, a=0.75, b=0.750_01)]))
+    assert "share of the pods that got a node  75.00 %  75.00 %      =\n" in text
+
+
 def test_without_a_difference_it_says_so() -> None:
     scenario = Scenario(nodes(2), arriving(*small_pods(3)))
     text = to_text(compare(simulated("a", scenario), simulated("b", scenario)))

@@ -141,6 +141,18 @@ def test_a_burst_leaves_samples_for_the_quiet_hours_after_it() -> None:
     assert [at_s for at_s in times if at_s >= 3600] == [hour * 3600.0 for hour in range(1, 60)]
 
 
+def test_a_moment_before_quiet_days_does_not_stand_for_them() -> None:
+    timeline = Timeline(max_samples=100)
+    since_s, pending = 0.0, 1
+    for day in range(60):  # each day a pod comes, and is bound a moment later
+        for at_s, after in ((day * 86_400.0, 1), (day * 86_400.0 + 0.02, 0)):
+            if timeline.is_due(at_s):
+                timeline.add(at_s, Sample(since_s, pending, 0, (), ()))
+            since_s, pending = at_s, after
+    assert timeline.interval_s > 0.02
+    assert {sample.pending for sample in timeline.samples} == {0}
+
+
 def test_a_long_timeline_keeps_its_bound_and_its_ends() -> None:
     timeline = Timeline(max_samples=100)
     for step in range(10_000):

@@ -189,6 +189,7 @@ def comparison() -> dict[str, Any]:
                 ("gangs-ran", 0.5, 1.0),
                 ("gangs-wait-mean", 90.0, 30.0),
                 ("gangs-holding", 2.0, 0.0),
+                ("allocated:cpu", 0.75, 0.750_01),
             )
         ],
         "pending": {"bounds_s": [], "a": [], "b": []},

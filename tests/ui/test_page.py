@@ -345,6 +345,7 @@ def test_a_comparison_names_the_first_plugin_that_says_why(page: Page, addresses
         ["gangs-ran", "50.00", "%", "100.00", "%", "+50.00", "%", "worse"],
         ["gangs-wait-mean", "1.5", "min", "30", "s", "−1", "min", "better"],
         ["gangs-holding", "2", "0", "−2", "better"],
+        ["cpu:", "allocated:cpu", "75.00", "%", "75.00", "%", "="],
     ]
     page.get_by_label("Cause").select_option(label="1 × NodeAffinity (filter)")
     rows.first.click()

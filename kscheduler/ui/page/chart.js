@@ -101,8 +101,8 @@ function logTicks(low, high, count) {
   return ticks.filter((_, at) => at % every === 0);
 }
 
-// Formats shares as percentages, with a decimal where all of them are small.
+// Formats shares as percentages, with the more decimals the smaller all of them are, so that no two marks of an axis read equal.
 export function shares(...lists) {
   const highest = Math.max(0, ...lists.map((values) => values.reduce((a, b) => Math.max(a, b ?? 0), 0)));
-  return (share) => percent(share, highest < 0.2 ? 1 : 0);
+  return (share) => percent(share, [0.2, 0.02, 0.002].filter((bound) => highest < bound).length);
 }

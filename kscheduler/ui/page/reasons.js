@@ -114,14 +114,16 @@ function paired(found) {
 }
 
 function figureRow({ name, text, a, b, is_more_better: more, is_measured: measured }) {
-  const [kind, resource] = name.split(":"), change = a === null || b === null ? null : b - a;
-  const verdict = !change || measured ? "" : change > 0 === more ? "better" : "worse";
-  return [resource ? `${resource}: ${text}` : text, figure(kind, a), figure(kind, b), changeOf(kind, change), el("span", { className: verdict }, verdict)];
+  const [kind, resource] = name.split(":"), change = a === null || b === null ? null : b - a, shown = changeOf(kind, change);
+  const verdict = change === null || shown === "=" || measured ? "" : change > 0 === more ? "better" : "worse";
+  return [resource ? `${resource}: ${text}` : text, figure(kind, a), figure(kind, b), shown, el("span", { className: verdict }, verdict)];
 }
 
+// A change too small to be shown is none.
 function changeOf(kind, change) {
   if (change === null) return "–";
-  return change ? (change > 0 ? "+" : "−") + figure(kind, Math.abs(change)) : "=";
+  const size = figure(kind, Math.abs(change));
+  return size === figure(kind, 0) ? "=" : (change > 0 ? "+" : "−") + size;
 }
 
 function figure(kind, value) {
