@@ -79,18 +79,23 @@ def read_rows(path: str, columns: Sequence[str], together: Mapping[str, str]) ->
             yield from _rows(path, csv.reader(_lines(path, file), strict=True), columns, together)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: expected UTF-8 text: {error.reason}") from error
 
 
 def _lines(path: str, file: io.TextIOWrapper) -> Iterator[str]:
-    """Yield the lines of a file. Raises ConfigError for one that is longer than MAX_LINE."""
+    """Yield the lines of a file. Raises ConfigError for one that is longer than MAX_LINE, or no UTF-8 text."""
     number = 0
-    while line := file.readline(MAX_LINE):
-        number += 1
-        if len(line) == MAX_LINE and not line.endswith("\n"):
-            raise ConfigError(f"{path}:{number}: expected a line of CSV, got more than {MAX_LINE:,} characters in one")
-        yield line
+    try:
+        while line := file.readline(MAX_LINE):
+            number += 1
+            if len(line) == MAX_LINE and not line.endswith("\n"):
+                raise ConfigError(
+                    f"{path}:{number}: expected a line of CSV, got more than {MAX_LINE:,} characters in one"
+                )
+            yield line
+    except UnicodeDecodeError as error:  # of a piece of the file that begins behind the lines read so far
+        number += 1 + error.object.count(b"\n", 0, error.start)
+        byte = error.object[error.start]
+        raise ConfigError(f"{path}:{number}: expected UTF-8 text, got the byte 0x{byte:02x}") from error
 
 
 def _rows(path: str, reader: Iterator[list[str]], columns: Sequence[str], together: Mapping[str, str]) -> Iterator[Row]:
@@ -108,6 +113,11 @@ def _rows(path: str, reader: Iterator[list[str]], columns: Sequence[str], togeth
             if len(found) > SHOWN_HEADER:
                 found = f"{found[:SHOWN_HEADER]}..."
             raise ConfigError(f"{where()}: missing column {', '.join(missing)}; the header has {found}")
+        repeated = [name for name in (*columns, *together) if header.count(name) > 1]
+        if repeated:
+            raise ConfigError(
+                f"{where()}: expected one column {repeated[0]}, the header has {header.count(repeated[0])}"
+            )
         for row in rows:
             if len(row) != len(header):
                 wanted = counted(len(header), "field")

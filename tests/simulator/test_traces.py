@@ -76,6 +76,8 @@ def test_a_trace_may_be_sped_up_and_its_departures_ignored(tmp_path: Path) -> No
         ("", ":1: missing column sn, cpu_milli, memory_mib; the header has nothing"),
         ("sn,cpu_milli,gpu,model\n", ":1: missing column memory_mib; the header has sn, cpu_milli, gpu, model"),
         ("sn,cpu_milli,memory_mib,gpu\n", ":1: missing column model; the header has sn, cpu_milli, memory_mib, gpu"),
+        ("sn,sn,cpu_milli,memory_mib\n", ":1: expected one column sn, the header has 2"),
+        ("sn,cpu_milli,memory_mib,gpu,model,gpu\n", ":1: expected one column gpu, the header has 2"),
         (NODES + "n2,32000,abc,0,\n", ':4: column memory_mib: expected a whole number of zero or more, got "abc"'),
         (NODES + "n2,-1,1,0,\n", ':4: column cpu_milli: expected a whole number of zero or more, got "-1"'),
         (NODES + "n2,1.5,1,0,\n", ':4: column cpu_milli: expected a whole number of zero or more, got "1.5"'),
@@ -122,8 +124,17 @@ def test_a_file_that_is_missing_or_not_text_is_named(tmp_path: Path) -> None:
         read_nodes(str(tmp_path / "nowhere.csv"))
     binary = tmp_path / "binary.csv"
     binary.write_bytes(b"sn,\xff\xfe\n")
-    with pytest.raises(ConfigError, match=r"binary\.csv: expected UTF-8 text"):
+    with pytest.raises(ConfigError, match=r"binary\.csv:1: expected UTF-8 text, got the byte 0xff$"):
         read_nodes(str(binary))
+
+
+def test_a_byte_of_another_encoding_is_named_by_its_line(tmp_path: Path) -> None:
+    rows = [f"node-{number},1000,1024" for number in range(5_000)]  # more than is read at once
+    rows[3_000] = "knot\u00e9,1000,1024"
+    path = tmp_path / "latin.csv"
+    path.write_bytes("\n".join(["sn,cpu_milli,memory_mib", *rows]).encode("latin-1"))
+    with pytest.raises(ConfigError, match=r"latin\.csv:3002: expected UTF-8 text, got the byte 0xe9$"):
+        read_nodes(str(path))
 
 
 def test_a_trace_with_too_many_pods_is_refused_before_it_is_read_to_its_end(tmp_path: Path) -> None:
