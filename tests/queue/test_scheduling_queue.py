@@ -250,6 +250,18 @@ def test_no_backoff_at_all_when_its_maximum_is_zero() -> None:
     assert queue.requeue_after_error(qpi, 0.0) is Pool.ACTIVE
 
 
+@pytest.mark.parametrize("longest_s", [0.0, -1.0])
+def test_pods_that_are_to_stay_for_no_time_are_tried_again_at_the_next_sweep_and_not_before(longest_s: float) -> None:
+    queue = make_queue(max_in_unschedulable_s=longest_s)
+    qpi = reject(queue, "a", 31.0)
+    assert queue.next_deadline(31.5) == 60.0
+    assert queue.flush(59.9) == 0
+    assert queue.flush(60.0) == 1
+    assert pop(queue, 60.0) is qpi
+    queue.add_unschedulable_if_not_present(qpi, 60.5, FIT)
+    assert queue.next_deadline(60.5) == 90.0
+
+
 # --- faults ---------------------------------------------------------------------------------------------------------
 
 

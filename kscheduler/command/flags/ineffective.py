@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
+from collections.abc import Callable
 from typing import Any
+
+from kscheduler.command.flags.values import boolean, duration, whole_number
 
 # Flag of kube-scheduler that is accepted and has no effect here -> the reason.
 IGNORED_FLAGS: dict[str, str] = {
@@ -23,6 +26,22 @@ IGNORED_FLAGS: dict[str, str] = {
     "--show-hidden-metrics-for-version": "no metrics are hidden",
     "--tls-curve-preferences": "OpenSSL's defaults are used",
 }
+# Of them those whose value kube-scheduler refuses if it is of another type, so that a mistake is found here, too.
+_BOOLEANS = frozenset(
+    {
+        "--contention-profiling",
+        "--disable-http2-serving",
+        "--emulation-forward-compatible",
+        "--log-json-split-stream",
+        "--log-text-split-stream",
+        "--permit-address-sharing",
+        "--permit-port-sharing",
+    }
+)
+_TYPED: dict[str, Callable[[str], object]] = {
+    "--http2-max-streams-per-connection": whole_number,
+    "--log-flush-frequency": duration,
+}
 # Flags that only take effect without a configuration file, as in kube-scheduler.
 _WITHOUT_CONFIG = ("--kube-api-qps", "--kube-api-burst", "--kube-api-content-type", "--profiling")
 # Flag -> (the header that API aggregation requires in its value, what kind of header it is).
@@ -31,6 +50,23 @@ _STANDARD_HEADERS = {
     "--requestheader-group-headers": ("X-Remote-Group", "header"),
     "--requestheader-extra-headers-prefix": ("X-Remote-Extra-", "header prefix"),
 }
+
+
+def add_ignored(parser: argparse.ArgumentParser) -> None:
+    """Add the flags without effect, whose values stay texts."""
+    for name in IGNORED_FLAGS:
+        if name in _BOOLEANS:
+            parser.add_argument(name, type=_checked(boolean), nargs="?", const="true", help=argparse.SUPPRESS)
+        else:
+            parser.add_argument(name, type=_checked(_TYPED.get(name, str)), help=argparse.SUPPRESS)
+
+
+def _checked(parse: Callable[[str], object]) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        parse(text)
+        return text
+
+    return read
 
 
 def warnings(namespace: argparse.Namespace) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from kscheduler.command.flags.actions import Modules, Strings, Suites, Words
-from kscheduler.command.flags.ineffective import IGNORED_FLAGS
+from kscheduler.command.flags.ineffective import add_ignored
 from kscheduler.command.flags.run_options import read_run
 from kscheduler.command.flags.shared import add_boolean, add_plugin_cache, add_top_nodes
 from kscheduler.command.flags.values import (
@@ -42,8 +42,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     _add_own_flags(parser.add_argument_group("beyond kube-scheduler"))
     _add_explain_flags(parser.add_argument_group("memory of decisions"))
     _add_record_flags(parser.add_argument_group("record for kscheduler replay"))
-    for name in IGNORED_FLAGS:
-        parser.add_argument(name, nargs="?", const="true", help=argparse.SUPPRESS)
+    add_ignored(parser)
     parser.add_argument(
         "--version",
         type=version_flag,
@@ -70,7 +69,7 @@ def _add_cluster_flags(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--pod-max-in-unschedulable-pods-duration",
-        type=positive_duration,
+        type=duration,
         default=Duration.of_seconds(300),
         metavar="DURATION",
         help="longest stay among the unschedulable pods without another attempt (default 5m)",

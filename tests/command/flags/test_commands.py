@@ -35,7 +35,7 @@ from tests.command.flags.given import refusal
             'argument --leader-elect-lease-duration: expected a duration such as "15s" or "1m30s", got "15"',
         ),
         (
-            ["run", "--pod-max-in-unschedulable-pods-duration=0s"],
+            ["run", "--pod-max-in-unschedulable-pods-duration=5"],
             "argument --pod-max-in-unschedulable-pods-duration: exp",
         ),
         (["run", "--tls-min-version=1.2"], 'argument --tls-min-version: unknown tls version "1.2"'),

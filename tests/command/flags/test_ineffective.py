@@ -7,7 +7,7 @@ import pytest
 from kscheduler.command.flags.ineffective import IGNORED_FLAGS
 from kscheduler.command.flags.run_options import apply_run_options
 from kscheduler.config.load import default_config
-from tests.command.flags.given import run
+from tests.command.flags.given import refusal, run
 
 
 def test_flags_without_meaning_here_are_accepted_with_a_warning() -> None:
@@ -18,9 +18,31 @@ def test_flags_without_meaning_here_are_accepted_with_a_warning() -> None:
     )
 
 
+VALUES = {  # ignored flags whose values have a type -> the value, and what is none
+    "--contention-profiling": ("false", "maybe"),
+    "--disable-http2-serving": ("true", "2"),
+    "--emulation-forward-compatible": ("true", "yes"),
+    "--http2-max-streams-per-connection": ("-1", "many"),
+    "--log-flush-frequency": ("5s", "5"),
+    "--log-json-split-stream": ("t", "x"),
+    "--log-text-split-stream": ("F", "x"),
+    "--permit-address-sharing": ("1", "x"),
+    "--permit-port-sharing": ("0", "x"),
+}
+
+
 @pytest.mark.parametrize("flag", IGNORED_FLAGS)
 def test_every_ignored_flag_is_accepted(flag: str) -> None:
-    assert run(f"{flag}=x").warnings[0].startswith(f"{flag} has no effect")
+    value, _ = VALUES.get(flag, ("x", ""))
+    options = run(f"{flag}={value}")
+    assert options.warnings[0].startswith(f"{flag} has no effect")
+    assert dict(options.flags)[flag.removeprefix("--")] == value
+
+
+@pytest.mark.parametrize("flag", VALUES)
+def test_a_value_of_another_type_is_refused_as_by_kube_scheduler(flag: str) -> None:
+    _, wrong = VALUES[flag]
+    assert f"argument {flag}: expected " in refusal("run", f"{flag}={wrong}")
 
 
 @pytest.mark.parametrize(

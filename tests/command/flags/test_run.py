@@ -59,6 +59,11 @@ def test_run_takes_kube_schedulers_flags() -> None:
     )
 
 
+@pytest.mark.parametrize(("given", "seconds"), [("0", 0.0), ("0s", 0.0), ("-1s", -1.0)])
+def test_pods_may_be_retried_at_each_sweep(given: str, seconds: float) -> None:
+    assert run(f"--pod-max-in-unschedulable-pods-duration={given}").pod_max_in_unschedulable_pods_s == seconds
+
+
 def test_a_list_given_again_is_added_to_as_go_adds_to_it() -> None:
     flag = "--authorization-always-allow-paths"
     assert run(f"{flag}=/a,/b", f"{flag}=/c").always_allow_paths == ("/a", "/b", "/c")
