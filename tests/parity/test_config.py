@@ -1,7 +1,7 @@
 """Configurations given to the real kube-scheduler: the same refusals in the same words, the same plugins in use.
 
-Left out are wrong types of values, where kube-scheduler speaks of Go structs and this program of paths, and repeated
-YAML keys, where it answers over several lines.
+Of wrong types of values and of YAML itself only that both refuse: kube-scheduler speaks of Go structs, and this program
+of paths. Left out are repeated YAML keys, where kube-scheduler answers over several lines.
 """
 
 from __future__ import annotations
@@ -143,6 +143,65 @@ BODIES: dict[str, str] = {
 def test_kube_scheduler_gives_equal_answers(kube_scheduler: KubeScheduler, case: str) -> None:
     text = kube_scheduler.complete(BODIES[case])
     assert ours(text, kube_scheduler.release) == kube_scheduler.answer(text)
+
+
+IN_OTHER_WORDS = {
+    "a text for a number": "percentageOfNodesToScore: '50'",
+    "half a node": "percentageOfNodesToScore: 50.5",
+    "a share that is too large": "percentageOfNodesToScore: 99999999999",
+    "a per cent sign": "percentageOfNodesToScore: 50%",
+    "true for a number": "percentageOfNodesToScore: true",
+    "a number for true": "enableProfiling: 1",
+    "a number for a name": "profiles: [{schedulerName: 5}]",
+    "true for a name": "profiles: [{schedulerName: yes}]",
+    "a mapping for a list": "profiles: {schedulerName: a}",
+    "a list for a mapping": "profiles: [{plugins: [NodeAffinity]}]",
+    "a name for a plugin": "profiles: [{plugins: {score: {enabled: [NodeAffinity]}}}]",
+    "a weight in quotes": "profiles: [{plugins: {score: {enabled: [{name: NodeAffinity, weight: '3'}]}}}]",
+    "a name for a strategy": args_body("NodeResourcesFit", "{scoringStrategy: MostAllocated}"),
+    "a list for arguments": args_body("NodeAffinity", "[]"),
+    "arguments of an old version": args_body(
+        "NodeAffinity", "{apiVersion: kubescheduler.config.k8s.io/v1beta3, kind: NodeAffinityArgs}"
+    ),
+    "seconds without a unit": "leaderElection: {leaderElect: false, leaseDuration: 15}",
+    "a day": "leaderElection: {leaderElect: false, leaseDuration: 1d}",
+    "a placeholder of a chart": "percentageOfNodesToScore: {{ .Values.share }}",
+    "infinity": "percentageOfNodesToScore: .inf",
+    "a list that does not end": "profiles: [",
+    "a line that is indented by a tab": "profiles:\n- schedulerName: a\n\tplugins: {}",
+    "a tab behind a dash": "profiles:\n-\tschedulerName: a",
+    "tabs alone in a line": "profiles:\n\t\n- schedulerName: a",
+}
+ALLOWED = {
+    "a whole number with a fraction": "percentageOfNodesToScore: 50.0",
+    "an exponent": "percentageOfNodesToScore: 1e1",
+    "hexadecimal": "percentageOfNodesToScore: 0x10",
+    "no for false": "enableProfiling: no",
+    "arguments that are null": args_body("NodeAffinity", "null"),
+    "a tab behind a colon": "percentageOfNodesToScore:\t50",
+    "a tab before a colon": "percentageOfNodesToScore\t: 50",
+    "a tab before a comment": "percentageOfNodesToScore: 50\t# half",
+    "tabs in a list": "profiles: [\n\t{\tschedulerName:\ta}\n\t]",
+    "a separator at the end": "percentageOfNodesToScore: 50\n---\n# nothing\n",
+}
+
+
+@pytest.mark.shared_by_releases
+@pytest.mark.parametrize("case", IN_OTHER_WORDS)
+def test_kube_scheduler_refuses_it_too(kube_scheduler: KubeScheduler, case: str) -> None:
+    body = IN_OTHER_WORDS[case]  # it comes last, since some end in the middle of something
+    text = kube_scheduler.complete(body) if "leaderElection" in body else kube_scheduler.complete("") + body
+    assert isinstance(ours(text, kube_scheduler.release), str)
+    assert isinstance(kube_scheduler.answer(text), str)
+
+
+@pytest.mark.shared_by_releases
+@pytest.mark.parametrize("case", ALLOWED)
+def test_kube_scheduler_takes_it_too(kube_scheduler: KubeScheduler, case: str) -> None:
+    text = kube_scheduler.complete("") + ALLOWED[case]
+    answer = ours(text, kube_scheduler.release)
+    assert isinstance(answer, dict)
+    assert kube_scheduler.answer(text) == answer
 
 
 def random_set(rng: random.Random, point: str, known: PointMap) -> dict[str, Any]:
