@@ -665,7 +665,7 @@ class SchedulerParts:
             leadership=leadership,
             waits_for=self._permits_awaited,
             max_in_unschedulable_s=self._max_in_unschedulable_s,
-            gangs=None if self.gangs is None else self.gangs.explainer(),
+            gangs=None if self.gangs is None else self.gangs.explainer(self.decisions.ring.latest.get),
         )
 
     def _permits_awaited(self, uid: str) -> list[str]:

@@ -19,6 +19,7 @@ from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.explain.record import DecisionRecord, Outcome, Reason, Refusal
 from kscheduler.explain.ring import DecisionRing
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.search_outcomes import Decision, Rejection
 from kscheduler.framework.status import STATUS_LABELS, Status
@@ -87,6 +88,11 @@ class DecisionLog:
         # Of pods whose placement is recorded next: uid -> what `review` has returned for that placement.
         self.reviewed: Mapping[str, Any] = NOTHING_REVIEWED
 
+    @property
+    def nodes(self) -> int:
+        """How many nodes the cluster has."""
+        return len(self._table)
+
     # --- reports of the scheduling cycle ---
 
     def decided(
@@ -114,6 +120,17 @@ class DecisionLog:
         """Return what `decided` would record of the search that has just ended, for `reviewed` in case it counts."""
         return self._record(queued, framework, state, found, now, looks_back=True)
 
+    def keep_details(
+        self, queued: QueuedPodInfo, framework: Framework, state: CycleState, found: Rejection, now: float
+    ) -> None:
+        """Keep what the search that has just ended found out about the nodes, for when `decided` records its result."""
+        allowance = self._allowance(queued, now)
+        if allowance.has_some(now) and _looked_at_nodes(found):
+            found.diagnosis.details = self._details(queued, framework, state, "", now, allowance)
+
+    def _allowance(self, queued: QueuedPodInfo, now: float) -> Allowance:
+        return self._asked if self.is_asked_for(queued.pod_info, now) else self.spare
+
     def _record(
         self,
         queued: QueuedPodInfo,
@@ -130,10 +147,12 @@ class DecisionLog:
             record.node, record.evaluated, record.feasible = found.node_name, found.evaluated, found.feasible
         else:
             _write_rejection(record, found)
-        allowance = self._asked if self.is_asked_for(pod, now) else self.spare
+        allowance = self._allowance(queued, now)
         if looks_back and allowance.has_some(now) and _looked_at_nodes(found):
             record.details = self._details(queued, framework, state, record.node, now, allowance)
             record.bytes = record.measure()
+        elif not looks_back and isinstance(found, Rejection):
+            _write_kept(record, found.diagnosis)
         return record
 
     def placed(
@@ -251,6 +270,17 @@ def _write_rejection(record: DecisionRecord, rejection: Rejection) -> None:
         rejection.nomination or "",
     )
     record.bytes = record.measure()
+
+
+def _write_kept(record: DecisionRecord, diagnosis: Diagnosis) -> None:
+    """Record what was kept of the search for a member of a gang."""
+    fitted, details = diagnosis.fitted, diagnosis.details
+    if fitted is not None:
+        record.fitted, record.evaluated, record.feasible = fitted.node_name, fitted.evaluated, fitted.feasible
+        details = fitted.details
+    if isinstance(details, NodeDetails):
+        record.details = details
+        record.bytes = record.measure()
 
 
 def _looked_at_nodes(found: Decision | Rejection) -> bool:

@@ -48,6 +48,7 @@ def decision_document(
         "nodes": record.nodes,
         "evaluated": record.evaluated,
         "feasible": record.feasible,
+        "fitted": record.fitted,  # the node that a pod would have had which was rejected with its gang; "" for none
         "plugins": list(refusal.plugins),
         "preFilter": refusal.pre_filter,
         "postFilter": refusal.post_filter,

@@ -64,6 +64,7 @@ class DecisionRecord(msgspec.Struct, gc=False):
     feasible: int = 0
     outcome: Outcome = Outcome.BINDING
     finished: float | None = None  # when its binding cycle ended, with success or failure
+    fitted: str = ""  # the node that it would have had, of a pod that was rejected with its gang
     refusal: Refusal | None = None
     details: NodeDetails | None = None
     bytes: int = RECORD_BYTES  # memory, as last measured

@@ -96,9 +96,23 @@ def _gang(gang: Document) -> Iterator[str]:
     if latest is not None:
         text = "" if latest["text"] == gang["summary"] else f": {latest['text']}"
         yield f"  {latest['outcome']} {latest['secondsAgo']:g} s ago{text}"
+        if latest.get("stoppedBy"):  # absent if an older scheduler answered
+            yield from _stopper(latest["stoppedBy"])
     if gang["brokenForSeconds"] is not None:
         stale = "; reported as stale" if gang["isStale"] else ""
         yield f"  fewer than the minimum have had a node for {gang['brokenForSeconds']:g} s{stale}"
+
+
+def _stopper(stopper: Document) -> Iterator[str]:
+    """Yield which pod stopped a gang, and why no node fits it."""
+    if not stopper["evaluated"]:
+        yield f"  stopped by pod {stopper['pod']}: {stopper['preFilter'] or stopper['message']}"
+        return
+    looked_at = f"{_number(stopper['evaluated'])} of {counted(stopper['nodes'], 'node')} looked at"
+    yield f"  stopped by pod {stopper['pod']}: {looked_at}, 0 fit beside the pods of the gang before it"
+    yield from (f"  {line}" for line in _table(_reasons(stopper["reasons"])))
+    if stopper["reasonsLeftOut"]:
+        yield f"    … and {counted(stopper['reasonsLeftOut'], 'rarer reason')}"
 
 
 def _reserved(reserved: Document) -> str:
@@ -128,15 +142,19 @@ def standby_text(replica: Document) -> str:
 def _decision(decision: Document, *, is_member: bool = False) -> Iterator[str]:
     """`is_member`: the pod is one of a gang."""
     yield f"Attempt {decision['attempt']} at {decision['time']}, profile {decision['profile']}"
-    if decision["plugins"] == [GANGS]:  # it would have fitted, or was not tried
+    counts = f"{_number(decision['evaluated'])} of {counted(decision['nodes'], 'node')} looked at"
+    if decision.get("fitted"):  # absent if an older scheduler answered
+        yield f"  {counts}, {_number(decision['feasible'])} fit; it would have gone to {decision['fitted']}"
         yield "  rejected with its gang: what is said of that keeps it from a node, not what it asks for itself"
+    elif is_member and _is_not_tried(decision):
+        yield "  rejected with its gang, and not tried itself: what is said of the gang keeps it from a node"
     else:
-        counts = f"{_number(decision['evaluated'])} of {counted(decision['nodes'], 'node')} looked at"
         yield f"  {counts}, {_number(decision['feasible'])} fit"
     inside = decision.get("confinedTo")  # absent if an older scheduler answered
     if inside:
         left_out = len(inside) - MOST_NODES + decision["confinedToLeftOut"]
-        yield f"  the nodes of the domain that its gang took: {_names(inside[:MOST_NODES], max(left_out, 0))}"
+        which = "that its gang took" if decision["node"] else "where its gang was tried"
+        yield f"  the nodes of the domain {which}: {_names(inside[:MOST_NODES], max(left_out, 0))}"
     if decision["finished"] and decision["outcome"] == "bound":
         yield f"  bound at {decision['finished']}"
     if decision["preFilter"]:
@@ -148,8 +166,8 @@ def _decision(decision: Document, *, is_member: bool = False) -> Iterator[str]:
         yield from _table(_reasons(decision["reasons"]))
     if decision["reasonsLeftOut"]:
         yield f"  … and {counted(decision['reasonsLeftOut'], 'rarer reason')}"
-    if not decision["detailed"] and decision["evaluated"] and is_member:
-        yield "  (of pods of gangs the verdict of each node is kept if they are placed, and have the annotation"
+    if not decision["detailed"] and decision["evaluated"] and is_member and decision["feasible"]:
+        yield "  (of pods of gangs that fit somewhere the verdict of each node is kept if they have the annotation"
         yield "  kscheduler.io/explain=details)"
     elif not decision["detailed"] and decision["evaluated"]:
         yield "  (the scheduler was busy: the verdict of each node was not kept for this attempt; it is for pods with"
@@ -173,6 +191,12 @@ def _decision(decision: Document, *, is_member: bool = False) -> Iterator[str]:
             yield f"  makes room on {decision['nominatedNode']}"
         if decision["postFilter"]:
             yield f"  {decision['postFilter']}"
+
+
+def _is_not_tried(decision: Document) -> bool:
+    """Return whether a pod of a gang was rejected without any search for a node."""
+    was_searched_for = decision["evaluated"] or decision["preFilter"] or decision["outcome"] == "fault"
+    return decision["plugins"] in ([GANGS], []) and not decision["node"] and not was_searched_for
 
 
 def _reasons(reasons: Sequence[Document]) -> Iterator[list[str]]:

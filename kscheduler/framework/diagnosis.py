@@ -10,6 +10,16 @@ from kscheduler.framework.status import Code, Status
 NO_NODES = "no nodes available to schedule pods"
 
 
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """The node that was found for a pod, which was rejected for other reasons."""
+
+    node_name: str
+    evaluated: int  # nodes filtered
+    feasible: int  # nodes that fit
+    details: object | None = None  # what the search found out about each node; None: nobody asked for it
+
+
 @dataclass(slots=True)
 class Diagnosis:
     """Why one scheduling cycle found no node: the reasons with counts, and the plugins that rejected nodes."""
@@ -24,6 +34,9 @@ class Diagnosis:
     post_filter_message: str = ""
     # returns node name -> status, computed only when called, since a cluster has many nodes
     node_statuses: Callable[[], Mapping[str, Status]] = dict
+    # Of a member of a gang, which is settled after others have been searched for; None: nobody asked for it.
+    details: object | None = None  # what the search found out about each node
+    fitted: Fitted | None = None  # the node that it would have had
 
     def count(self, status: Status, nodes: int) -> None:
         """Count a status that this many nodes got: its reasons, and the plugin that gave it."""

@@ -22,6 +22,7 @@ from kscheduler.config.releases import Release
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.cycle.schedule_batch import ScheduleBatch
 from kscheduler.cycle.schedule_one import ScheduleOne
+from kscheduler.explain.record import DecisionRecord
 from kscheduler.framework.compiled_lane import CompiledLane
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle
@@ -320,7 +321,8 @@ class GangParts:
         lanes += [each.run() for each in (self._statuses, self._phases) if each is not None]
         await run_together(*lanes)
 
-    def explainer(self) -> GangExplainer:
+    def explainer(self, latest_of: Callable[[str], DecisionRecord | None]) -> GangExplainer:
+        """Return what explains gangs. `latest_of(uid)`: the latest recorded decision about a pod."""
         return GangExplainer(
             self.registry,
             self.queue,
@@ -329,6 +331,7 @@ class GangParts:
             self._clock,
             self.reservations,
             reclaims_for=self.reclaims_for,
+            latest_of=latest_of,
         )
 
     # --- what changes ---

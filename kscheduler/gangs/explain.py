@@ -7,6 +7,8 @@ from typing import Any
 
 from kscheduler.api.objects import Pod
 from kscheduler.clock import Clock
+from kscheduler.explain.documents import decision_document
+from kscheduler.explain.record import DecisionRecord
 from kscheduler.explain.share_queues import WaitingGang
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.gang_queue import GangQueue
@@ -33,10 +35,12 @@ class GangExplainer:
         reservations: Reservations | None = None,
         *,
         reclaims_for: Callable[[QueuedPodInfo], Demand | None],
+        latest_of: Callable[[str], DecisionRecord | None],
     ) -> None:
         """`reservations`: of room for gangs; None if none is ever kept.
 
         `reclaims_for(entry)`: what a gang in the queue takes room of other queues with shares for.
+        `latest_of(uid)`: the latest recorded decision about a pod.
         """
         self._registry = registry
         self._queue = queue
@@ -45,6 +49,7 @@ class GangExplainer:
         self._clock = clock
         self._reservations = reservations
         self._reclaims_for = reclaims_for
+        self._latest_of = latest_of
 
     def of_pod(self, uid: str) -> Document | None:
         """Return the document about the gang of a pod; None for a pod that is in none."""
@@ -119,11 +124,25 @@ class GangExplainer:
             "attempts": 0 if stand_in is None else stand_in.attempts,
             "latestAttempt": None
             if latest is None
-            else {"outcome": latest.outcome.value, "secondsAgo": round(now - latest.at, 3), "text": latest.text},
+            else {
+                "outcome": latest.outcome.value,
+                "secondsAgo": round(now - latest.at, 3),
+                "text": latest.text,
+                "stoppedBy": self._stopper(latest.stopped_by),
+            },
             "brokenForSeconds": None if broken_since is None else round(now - broken_since, 3),
             "reservation": self._reservation(key),
             "isStale": key in self._mending.stale,
         }
+
+    def _stopper(self, uid: str) -> Document | None:
+        """Return the document about the first pod of the gang that fits nowhere; None if that is not on record."""
+        record = self._latest_of(uid) if uid else None
+        if record is None or record.refusal is None:
+            return None
+        made = decision_document(record, float)
+        fields = ("nodes", "evaluated", "preFilter", "plugins", "message", "reasons", "reasonsLeftOut")
+        return {"pod": record.key, **{field: made[field] for field in fields}}
 
     def _topology(self, tracked: TrackedGang) -> Document | None:
         """Return the node labels by which the gang's pods are to be near to each other; None if it names none."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence, Set
+from dataclasses import replace
 from typing import NamedTuple
 
 from kscheduler.api.objects import Pod
@@ -22,7 +23,7 @@ from kscheduler.gangs.domains import DomainIndex
 from kscheduler.gangs.faces import Helpful
 from kscheduler.gangs.gang import PLUGIN
 from kscheduler.gangs.gang_queue import GangQueue, Outcome
-from kscheduler.gangs.member_reviews import MemberReviews
+from kscheduler.gangs.member_reviews import NOTHING_NOTED, MemberReviews
 from kscheduler.gangs.planner import MOST_KINDS, Failed, Plan, Planner
 from kscheduler.gangs.preemption.whole import NOT_TRIED, Answer, WholePreemption
 from kscheduler.gangs.registry import Registry
@@ -75,6 +76,7 @@ class GangCycle:
         self._topology = None if domains is None else TopologyPlanner(planner, domains, planner.nomination_of)
         self._preemption = preemption
         self.reservations = reservations
+        self._noted = NOTHING_NOTED  # of the attempt that is under way
         self._queue = queue
         self._registry = registry
         self._one = one
@@ -86,6 +88,7 @@ class GangCycle:
     def run(self, stand_in: StandIn) -> None:
         """Decide a gang in flight. A fault costs it an attempt, and nobody else anything."""
         began = self._stopwatch()
+        self._noted = NOTHING_NOTED
         if self.reservations is not None:
             self.reservations.begin(stand_in.gang_key)
         try:
@@ -101,7 +104,7 @@ class GangCycle:
             self.reservations.finish(stand_in.gang_key, outcome, evicts=waits)
         if ended is not None and self._reports is not None:
             seconds, profile = self._stopwatch() - began, stand_in.pod_info.pod.spec.scheduler_name
-            self._reports.tried(stand_in.gang_key, ended.outcome, ended.text, seconds)
+            self._reports.tried(stand_in.gang_key, ended.outcome, ended.text, seconds, self._noted.stopped_by)
             self._reports.measured(stand_in.gang_key, ended.outcome, profile, seconds, waits=ended.waits)
 
     def _run(self, stand_in: StandIn) -> Ended | None:
@@ -155,6 +158,7 @@ class GangCycle:
             failed = [Failed(each.queued, _nominated_as_before(each.rejection), each.has_node) for each in failed]
         self._return_failed(failed, started)
         if len(held) < missing:
+            self._note(plan)
             return self._give_up(stand_in, held, missing, started)
         # 2. Bind.
         self._remember(plan, held, started)
@@ -222,6 +226,7 @@ class GangCycle:
             queued.unschedulable_plugins for uid, queued in stand_in.flying.items() if uid in stand_in.arrivals
         ]
         status = unschedulable(not_permitted(stand_in.gang_key, missing, len(held))).of(PLUGIN)
+        self._noted = self._noted._replace(stopped_by="")  # it is Permit plugins that stop it
         for cycle in held:
             self._one.withdraw(cycle)
             self._settle(cycle.queued, _rejection(status), started)
@@ -230,6 +235,7 @@ class GangCycle:
 
     def _reject(self, stand_in: StandIn, plan: Plan, missing: int, started: float) -> Ended:
         """Take back what was placed; every member returns to the queue with a reason."""
+        self._note(plan)
         would_fit = [placed.queued for placed in plan.placed]
         tracked, room = self._registry.get(stand_in.gang_key), self.reservations
         nodes = None
@@ -306,7 +312,19 @@ class GangCycle:
         for each in failed:
             self._settle(each.queued, each.rejection, started)
 
+    def _note(self, plan: Plan) -> None:
+        """Keep what `kscheduler explain` says of a rejected gang: who would have fitted, and who stopped it."""
+        if self._reviews is not None:
+            self._noted = self._reviews.noted(self._plans_of(plan))
+
+    def _plans_of(self, plan: Plan) -> Sequence[Plan]:
+        """Return the plans of the gangs that are decided together."""
+        return [plan]
+
     def _settle(self, queued: QueuedPodInfo, rejection: Rejection, started: float) -> None:
+        fitted = self._noted.fitted.get(queued.uid)
+        if fitted is not None and not rejection.diagnosis.total_nodes:
+            rejection = replace(rejection, diagnosis=replace(rejection.diagnosis, fitted=fitted))
         framework = self._one.decider_of(queued.pod_info)
         self._one.settle(queued, framework, CycleState(), rejection, started, looks_back=False)
 

@@ -123,6 +123,7 @@ class KubernetesGangCycle(GangCycle):
         held = self._hold(plan, started)
         self._return_failed(plan.failed, started)  # those that a Reserve plugin rejected in the end
         if len(held) < placed and not _is_held(tracked, {cycle.pod.uid for cycle in held}):
+            self._note(plan)
             return self._give_up(stand_in, held, missing, started)
         # 2. The groups of the tree that do not hold say why, and so does each member without a node.
         for result in plan.results.values():
@@ -176,6 +177,7 @@ class KubernetesGangCycle(GangCycle):
             self._settle(each.queued, _own_rejection(each, None), started)
 
     def _reject(self, stand_in: StandIn, plan: Plan, missing: int, started: float) -> Ended:
+        self._note(plan)
         placed = plan.had_node or {each.queued.uid for each in plan.placed}
         plan.placed.undo()
         tracked = self._registry.get(stand_in.gang_key)
@@ -210,6 +212,11 @@ class KubernetesGangCycle(GangCycle):
                 self._settle(queued, _rejection(of_others, nomination), started)
         self._return(stand_in, Outcome.REJECTED, plan.failed)
         return Ended(Outcome.REJECTED, group.message, waits=waits)
+
+    def _plans_of(self, plan: Plan) -> Sequence[Plan]:
+        if not isinstance(plan, TreePlan):
+            return super()._plans_of(plan)
+        return [result.plan for result in plan.results.values() if result.plan is not None]
 
     def _reject_tree(self, stand_in: StandIn, tree: TrackedTree, plan: TreePlan, missing: int, started: float) -> Ended:
         root, failed = plan.root(tree), _failed_of(plan)

@@ -82,6 +82,7 @@ class MemberwiseCycle(GangCycle):
             self._return(stand_in, Outcome.FAULT, ())
             return Ended(Outcome.FAULT, str(error))
         if plan.fault is not None:
+            self._note(plan)
             return self._end_with_fault(stand_in, plan, members, started)
         is_feasible = len(plan.placed) >= missing
         if is_feasible and not plan.preempting:
@@ -141,6 +142,7 @@ class MemberwiseCycle(GangCycle):
 
         `waits`: enough members have a node, or will have one once victims are gone.
         """
+        self._note(plan)
         # 1. What was placed is taken back.
         nodes = plan.nodes or {each.queued.uid: each.node_name for each in plan.placed}
         plan.placed.undo()

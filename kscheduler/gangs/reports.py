@@ -32,6 +32,7 @@ class Attempt(NamedTuple):
     at: float  # when, on the scheduler's clock
     outcome: Outcome
     text: str
+    stopped_by: str = ""  # uid of the first pod that fits nowhere, or met a fault
 
 
 class GangReports:
@@ -56,8 +57,8 @@ class GangReports:
         self._versions = versions
         self.latest: dict[GangKey, Attempt] = {}  # of gangs that are tracked
 
-    def tried(self, key: GangKey, outcome: Outcome, text: str, seconds: float) -> None:
-        """Record an attempt. `text`: why it failed; `seconds`: what it took."""
+    def tried(self, key: GangKey, outcome: Outcome, text: str, seconds: float, stopped_by: str = "") -> None:
+        """Record an attempt. `text`: why it failed; `seconds`: what it took; `stopped_by`: as in `Attempt`."""
         self._measure.gang_tried(key.api, outcome.value, seconds)
         tracked = self._registry.get(key)
         if tracked is None or tracked.gang is None:
@@ -65,7 +66,7 @@ class GangReports:
         if outcome is Outcome.PLACED:
             text = placed_text(tracked)
         before = self.latest.get(key)
-        self.latest[key] = Attempt(self._clock.now(), outcome, text)
+        self.latest[key] = Attempt(self._clock.now(), outcome, text, stopped_by)
         if len(self.latest) > 2 * len(self._registry) + KEPT:
             self.latest = {each: latest for each, latest in self.latest.items() if self._registry.get(each) is not None}
         reason = _REASONS[outcome]

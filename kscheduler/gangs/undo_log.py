@@ -40,6 +40,7 @@ class UndoLog:
         # Pod uid of a member -> the member, and the node to which it was nominated.
         self._lifted: dict[str, tuple[PodInfo, str]] = {}
         self._placed: list[Placed] = []
+        self.undone: Sequence[Placed] = ()  # what was placed when all of it was taken back
 
     def __len__(self) -> int:
         return len(self._placed)
@@ -70,6 +71,7 @@ class UndoLog:
 
     def undo(self) -> None:
         """Unreserve and forget all members, the last one first. After it the cache is as before the plan."""
+        self.undone = self._placed[:] or self.undone
         while self._placed:
             self.take_back(self._placed[-1])
         for uid in list(self._lifted):

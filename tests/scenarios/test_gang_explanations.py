@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from kscheduler.api.pod_groups import POD_GROUP_LABEL
+from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37
 from kscheduler.explain.explainer import Explainer
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.explain.text import explanation_text, gangs_text
 from kscheduler.scheduler import Options
 from kscheduler.testing.wrappers import make_node, make_pod
-from tests.scenarios.gangs import BY_LABEL, explainer_of, gang, members, near
+from tests.scenarios.gangs import BY_LABEL, add_members, by_field, explainer_of, gang, group, members, near
 from tests.support.world import World, in_virtual_time
 
 EXPLAINED = Options(explain=DecisionLogOptions())
@@ -57,7 +59,7 @@ async def test_a_gang_that_does_not_fit_says_which_pod_fails_and_why() -> None:
         await world.until(lambda: world.condition("train-0") is not None)
         document = explainer.explain_gang("default/train")
         assert document is not None
-        first, counts, queue, latest = gangs_text(document).splitlines()
+        first, counts, queue, latest, stopped, reason = gangs_text(document).splitlines()
         assert first.startswith(
             "Gang default/train (scheduling.x-k8s.io): gang default/train needs nodes for 5 pods at once, and 4 would "
             "have one: pod train-"
@@ -69,6 +71,11 @@ async def test_a_gang_that_does_not_fit_says_which_pod_fails_and_why() -> None:
         )
         assert latest.startswith("  rejected ")
         assert latest.endswith(" s ago"), "why is said above"
+        stopper = document["gangs"][0]["latestAttempt"]["stoppedBy"]["pod"]
+        assert stopped == (
+            f"  stopped by pod {stopper}: 2 of 2 nodes looked at, 0 fit beside the pods of the gang before it"
+        )
+        assert reason == "    2 nodes:  NodeResourcesFit  Insufficient cpu  n0, n1"
         texts = {}
         for number in range(5):
             document = explainer.explain(f"default/train-{number}")
@@ -76,8 +83,17 @@ async def test_a_gang_that_does_not_fit_says_which_pod_fails_and_why() -> None:
             texts[tuple(document["decisions"][0]["plugins"])] = explanation_text(document)
         assert texts.keys() == {("Gangs",), ("NodeResourcesFit",)}
         assert "  rejected with its gang: " in texts["Gangs",]
-        assert "looked at" not in texts["Gangs",], "nodes were, and it fitted"
-        assert "2 of 2 nodes looked at, 0 fit" in texts["NodeResourcesFit",]
+        assert re.search("\n  2 of 2 nodes looked at, [12] fit; it would have gone to n[01]\n", texts["Gangs",])
+        assert stopped in texts["Gangs",]
+        assert texts["NodeResourcesFit",].startswith(f"Pod {stopper} waits with its gang: ")
+        assert "2 of 2 nodes looked at, 0 fit\n" in texts["NodeResourcesFit",]
+        assert (
+            "Nodes that do not fit\n  2 nodes:  NodeResourcesFit  Insufficient cpu  n0, n1\n"
+            in texts["NodeResourcesFit",]
+        )
+        document = explainer.explain(stopper, all_nodes=True)
+        assert document is not None
+        assert document["decisions"][0]["verdicts"] == dict.fromkeys(("n0", "n1"), "NodeResourcesFit: Insufficient cpu")
         assert all("the scheduler was busy" not in text for text in texts.values())
 
 
@@ -162,3 +178,45 @@ async def test_a_placed_member_that_asks_for_details_has_them_for_the_nodes_of_i
     assert "the nodes of the domain that its gang took: b0, b1, b2" in text
     assert other["decisions"][0]["detailed"] is False, "nobody asked"
     assert other["decisions"][0]["evaluated"] == 3, "those of its gang's domain"
+
+
+@in_virtual_time
+async def test_members_of_a_rejected_gang_say_what_kept_each_of_them() -> None:
+    async with World(config=BY_LABEL, options=EXPLAINED) as world:
+        explainer = explainer_of(world)
+        world.add_node(make_node("big").capacity(cpu="8", memory="16Gi"))
+        world.add_node(make_node("small").capacity(cpu="1", memory="16Gi"))
+        world.cluster.create_object(gang("train", 4))
+        for number, cpu in enumerate((4, 4, 4, 4)):
+            world.add_pod(make_pod(f"train-{number}").label(POD_GROUP_LABEL, "train").req(cpu=cpu))
+        await world.until(lambda: world.condition("train-3") is not None)
+        texts = {}
+        for number in range(4):
+            document = explainer.explain(f"default/train-{number}")
+            assert document is not None
+            texts[number] = explanation_text(document)
+    fitted = [text for text in texts.values() if "it would have gone to big" in text]
+    failed = [text for text in texts.values() if "2 of 2 nodes looked at, 0 fit\n" in text]
+    not_tried = [text for text in texts.values() if "and not tried itself" in text]
+    assert [len(fitted), len(failed), len(not_tried)] == [2, 1, 1]
+    assert all("stopped by pod default/train-" in text for text in texts.values())
+
+
+@in_virtual_time
+async def test_members_of_a_podgroup_of_kubernetes_say_what_kept_each_of_them() -> None:
+    for release in (RELEASE_1_36, RELEASE_1_37):
+        async with World(config=by_field(release), options=EXPLAINED, expect_conditions=False) as world:
+            explainer = explainer_of(world)
+            world.add_nodes(2)
+            world.cluster.create_object(group("train", 5))
+            add_members(world, "train", *range(5))
+            await world.until(lambda: world.condition("train-4") is not None)
+            texts = []
+            for number in range(5):
+                document = explainer.explain(f"default/train-{number}")
+                assert document is not None
+                texts.append(explanation_text(document))
+        assert sum("fit; it would have gone to n" in text for text in texts) == 4
+        [failed] = [text for text in texts if "2 of 2 nodes looked at, 0 fit\n" in text]
+        assert "Nodes that do not fit\n  2 nodes:  NodeResourcesFit  Insufficient cpu  n0, n1\n" in failed
+        assert all("stopped by pod default/train-4: " in text for text in texts)

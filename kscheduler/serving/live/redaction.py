@@ -6,7 +6,7 @@ are mostly named after their node, are left out, too, and so are other namespace
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kscheduler.explain.claims import MESSAGES
@@ -23,7 +23,15 @@ def without_nodes(explanation: Mapping[str, Any]) -> dict[str, Any]:
     if quota is not None:
         resources = [{**resource, "overMin": [], "overMinLeftOut": 0} for resource in quota["resources"]]
         quota = {**quota, "resources": resources}
-    return {**explanation, "decisions": decisions, "claims": claims, "quota": quota, "nearest": None}
+    return {
+        **explanation,
+        "decisions": decisions,
+        "gang": _gang(explanation.get("gang")),
+        "reservations": [{**held, "nodes": []} for held in explanation.get("reservations", ())],
+        "claims": claims,
+        "quota": quota,
+        "nearest": None,
+    }
 
 
 def _decision(decision: Mapping[str, Any], own: set[str]) -> dict[str, Any]:
@@ -32,8 +40,23 @@ def _decision(decision: Mapping[str, Any], own: set[str]) -> dict[str, Any]:
         {**node, "node": node["node"] if node["node"] in known else f"node {at}"}
         for at, node in enumerate(decision["bestNodes"], 1)
     ]
-    reasons = [{**reason, "examples": []} for reason in decision["reasons"]]
-    return {**decision, "bestNodes": best, "reasons": reasons, "values": []}
+    hidden = {"confinedTo": [], "confinedToLeftOut": 0, "values": []}
+    fitted = "a node" if decision.get("fitted") else ""
+    return {**decision, **hidden, "bestNodes": best, "reasons": _reasons(decision["reasons"]), "fitted": fitted}
+
+
+def _reasons(reasons: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [{**reason, "examples": []} for reason in reasons]
+
+
+def _gang(gang: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    if gang is None:
+        return None
+    latest, reserved = gang["latestAttempt"], gang["reservation"]
+    stopper = None if latest is None else latest["stoppedBy"]
+    if stopper is not None:
+        latest = {**latest, "stoppedBy": {**stopper, "reasons": _reasons(stopper["reasons"])}}
+    return {**gang, "latestAttempt": latest, "reservation": None if reserved is None else {**reserved, "nodes": []}}
 
 
 def _claims(claims: Mapping[str, Any], *, may_name_pools: bool) -> dict[str, Any]:

@@ -99,8 +99,9 @@ export function decisionCards(decision, { pod, when, time }) {
 }
 
 // A pod that its gang keeps from a node would have fitted by itself, or was not tried.
-function nodesOf({ nodes, evaluated, feasible, plugins }) {
-  if (plugins.length === 1 && plugins[0] === "Gangs") return `${whole(nodes)}; it was rejected with its gang`;
+function nodesOf({ nodes, evaluated, feasible, fitted, plugins }) {
+  if (fitted) return `${whole(nodes)}; ${whole(evaluated)} looked at, ${whole(feasible)} fit; it would have gone to ${fitted}, and was rejected with its gang`;
+  if (plugins.length === 1 && plugins[0] === "Gangs") return `${whole(nodes)}; it was rejected with its gang, and not tried itself`;
   return `${whole(nodes)}; ${whole(evaluated)} looked at, ${whole(feasible)} fit`;
 }
 
@@ -109,8 +110,11 @@ function outcome({ outcome: name, node }) {
   return node ? `${words}: ${node}` : words;
 }
 
-function rejections({ reasons, reasonsLeftOut, preFilter, plugins, nodes, detailed, evaluated }) {
-  const title = "What rejected the nodes";
+function rejections(decision) {
+  return rejectionsCard("What rejected the nodes", decision);
+}
+
+export function rejectionsCard(title, { reasons, reasonsLeftOut, preFilter, plugins, nodes, detailed, evaluated }) {
   if (preFilter) return card(title, "", paragraph(`No node was looked at: ${preFilter}`), paragraph(el("code", {}, plugins.join(", "))));
   if (!reasons.length)
     return card(title, "", paragraph(detailed || !evaluated ? "No node was rejected." : "What each node was rejected for was not kept for this attempt."));

@@ -248,6 +248,53 @@ SHARE_QUEUE = {
         for name, beyond in ((f"team/{SCRIPT}", []), ("team", ["limit", "fair share"]))
     ],
 }
+GANG: dict[str, Any] = {
+    "api": "scheduling.x-k8s.io",
+    "namespace": "shop",
+    "name": "train",
+    "summary": "gang shop/train needs nodes for 4 pods at once, and 3 would have one",
+    "minMembers": 4,
+    "members": {"known": 4, "gated": 0, "queued": 4, "inFlight": 0, "assumed": 0, "bound": 0, "succeeded": 0},
+    "topology": None,
+    "pool": "unschedulable",
+    "attempts": 1,
+    "latestAttempt": {
+        "outcome": "rejected",
+        "secondsAgo": 2.0,
+        "text": "",
+        "stoppedBy": {
+            "pod": "shop/train-3",
+            "nodes": 6,
+            "evaluated": 6,
+            "preFilter": "",
+            "plugins": ["NodeResourcesFit"],
+            "message": MESSAGE,
+            "reasons": [
+                {"plugin": "NodeResourcesFit", "code": "Unschedulable", "reasons": ["Insufficient cpu"], "nodes": 6}
+                | {"examples": ["n1", "n2", SCRIPT]}
+            ],
+            "reasonsLeftOut": 0,
+        },
+    },
+    "brokenForSeconds": None,
+    "reservation": {"gang": "shop/train", "queue": "", "pods": 4, "nodes": ["n1"], "heldForSeconds": 1.0}
+    | {"failingForSeconds": None, "podsAwaited": 0},
+    "isStale": False,
+}
+MEMBER: Explained = (
+    explanation(
+        "train-0",
+        "gang",
+        [
+            decision(message="", plugins=["Gangs"], evaluated=6, feasible=2, fitted="n1", reasons=[], confinedTo=["n1"])
+            | {"postFilter": "", "nominatedNode": "", "bestNodes": []}
+        ],
+        gang=GANG,
+        summary="waits with its gang",
+    ),
+    "",
+    FREE,
+)
 EXPLAINED: Explained = (
     explanation(
         "web-1",

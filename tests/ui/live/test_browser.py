@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.ui.live.conftest import LiveServer
-from tests.ui.live.fixture import REPLICA, START, nodes, queue, reading, waiting
+from tests.ui.live.fixture import MEMBER, REPLICA, START, nodes, queue, reading, waiting
 from tests.ui.reports import HOSTILE, LONG, RIGHT_TO_LEFT, SCRIPT
 
 if TYPE_CHECKING:
@@ -74,6 +74,16 @@ def test_the_claims_of_a_pod_are_shown_with_their_devices(live_page: Page, live:
         ],
         ["disk", "from template scratch", "not made yet", "–"],
     ]
+
+
+def test_a_pod_of_a_gang_shows_which_pod_stopped_the_gang_and_why(live_page: Page, live: LiveServer) -> None:
+    live.stage.explained["shop/train-0"] = MEMBER
+    opened(live_page, live, "#/pod?pod=shop/train-0")
+    live_page.get_by_text("6; 6 looked at, 2 fit; it would have gone to n1, and was rejected with its gang").wait_for()
+    live_page.get_by_role("heading", name="Its gang", exact=True).wait_for()
+    live_page.get_by_role("link", name="shop/train-3").wait_for()
+    live_page.get_by_role("heading", name="What rejected the nodes for the pod that stopped its gang").wait_for()
+    live_page.get_by_text("Insufficient cpu").wait_for()
 
 
 def test_the_quota_of_the_namespace_is_shown_with_what_the_pod_would_exceed(live_page: Page, live: LiveServer) -> None:

@@ -19,7 +19,7 @@ from kscheduler.serving.live.streams import RECHECK_S
 from kscheduler.serving.live.topics import KEPT_POINTS
 from kscheduler.ui.assets import LIVE_FILES, LIVE_MODULES, live_asset
 from kscheduler.ui.server import HEADERS
-from tests.ui.live.fixture import MESSAGE, NODE, PLACED, START, changed, reading
+from tests.ui.live.fixture import MEMBER, MESSAGE, NODE, PLACED, START, changed, reading
 from tests.ui.live.stage import Stage
 from tests.ui.live.viewer import Stream, bearer
 from tests.ui.reports import HOSTILE, LONG, SCRIPT
@@ -197,6 +197,17 @@ async def test_a_pod_is_explained_without_names_of_nodes_that_the_user_may_not_l
         assert found["nearest"] is None
         assert all(reason["examples"] == [] for each in found["decisions"] for reason in each["reasons"])
     assert [node["node"] for node in found["decisions"][0]["bestNodes"]] == ["n0", "node 2"]
+
+
+async def test_a_gang_is_explained_without_names_of_nodes_that_the_user_may_not_list(
+    client: Client, stage: Stage
+) -> None:
+    stage.explained["shop/train-0"] = MEMBER
+    text = await (await client.get("/ui/api/pod?pod=shop/train-0", headers=bearer("shopkeeper"))).text()
+    found = json.loads(text)
+    assert found["gang"]["latestAttempt"]["stoppedBy"]["pod"] == "shop/train-3"
+    assert found["decisions"][0]["fitted"] == "a node"
+    assert '"n1"' not in text
 
 
 async def test_claims_are_shown_without_pools_to_a_user_who_may_not_list_nodes(client: Client, stage: Stage) -> None:

@@ -1,7 +1,7 @@
 // One pod: why it waits, or why it is where it is, with the scores by plugin and the second choice.
 
 import { claimsCard } from "../claims.js";
-import { decisionCards, OUTCOMES } from "../decision.js";
+import { decisionCards, OUTCOMES, rejectionsCard } from "../decision.js";
 import { card, controls, el, facts, link, paragraph, plainTable, shortName, wide } from "../dom.js";
 import { amount, whole } from "../format.js";
 import { ask, Refusal } from "./connection.js";
@@ -58,6 +58,7 @@ function explained(found, pod) {
   const [latest, ...earlier] = found.decisions;
   const cards = [...standby(found.replica), card("The pod", "", facts(factsOf(found)))];
   if (latest) cards.push(...decisionCards(latest, { pod, when: clock }));
+  if (found.gang) cards.push(...gangCards(found.gang, pod));
   if (found.claims) cards.push(wide(claimsCard(found.claims, "at this moment")));
   if (found.quota) cards.push(wide(quota(found.quota)));
   if (found.shareQueue) cards.push(wide(shares(found.shareQueue)));
@@ -68,6 +69,20 @@ function explained(found, pod) {
     earlier.map((each) => [whole(each.attempt), clock(each.time), OUTCOMES[each.outcome] || each.outcome, each.node || "–", each.message])))));
   return cards;
 }
+
+// How its gang stands, and what kept the pod from a node that stopped it. An older scheduler leaves that out.
+function gangCards({ api, namespace, name, summary, minMembers, members, latestAttempt }, pod) {
+  const counts = Object.entries(MEMBERS).filter(([field]) => members[field]).map(([field, word]) => `${whole(members[field])} ${word}`);
+  const known = [["Gang", `${namespace}/${name} (${api})`], ["At least", minMembers === null ? "not known" : `${whole(minMembers)} together`],
+    ["Pods", [whole(members.known), ...counts].join(", ")], ["Stands", summary]];
+  const stopper = latestAttempt?.stoppedBy;
+  if (!stopper) return [card("Its gang", "", facts(known))];
+  const isOther = stopper.pod !== pod;
+  known.push(["Stopped by", isOther ? link(address("pod", { pod: stopper.pod }), shortName(stopper.pod)) : "this pod"]);
+  return [card("Its gang", "", facts(known)), ...(isOther ? [rejectionsCard("What rejected the nodes for the pod that stopped its gang", stopper)] : [])];
+}
+
+const MEMBERS = { gated: "gated", queued: "waiting", inFlight: "being decided", assumed: "being bound", bound: "bound", succeeded: "succeeded" };
 
 // How the namespace stands with its quota at this moment, and which limits it would exceed with the pod.
 const EXCEEDED = { max: "more than max", all: "more than all are guaranteed together" };
