@@ -13,6 +13,7 @@ import msgspec
 
 from kscheduler import __version__
 from kscheduler.compare.differences import PodDifference, explained_differences
+from kscheduler.compare.domains import DomainDifferences, domain_differences
 from kscheduler.compare.figures import Figure, Histogram, figures, histogram, parameters_that_differ
 from kscheduler.compare.landings import PodCounts, find_landings
 from kscheduler.compare.options import DEFAULT_LIMIT
@@ -42,6 +43,7 @@ class Comparison(msgspec.Struct, frozen=True):
     differences: list[PodDifference]  # in the order of decisions: the first one is the root of those that follow
     not_listed: int  # further pods that landed elsewhere
     figures: list[Figure]
+    domains: list[DomainDifferences]  # zones, racks and so on: by each label that the reports group nodes by
     pending: Histogram
     paired: PairedWait | None  # None if no pod was placed in both, or the times are not known
 
@@ -86,6 +88,7 @@ def compare(a: Side, b: Side, limit: int = DEFAULT_LIMIT, shown: ShowsProgress =
         differences=differences,
         not_listed=counts.different - len(differences),
         figures=figures(run_a.report, run_b.report),
+        domains=domain_differences(run_a, run_b),
         pending=histogram(run_a.report.latency, run_b.report.latency),
         paired=paired_wait(run_a.pods, run_b.pods),
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from kscheduler.compare.comparing import Comparison
 from kscheduler.compare.differences import PodDifference
+from kscheduler.compare.domains import DomainDifference, DomainDifferences
 from kscheduler.compare.figures import Figure, Histogram
 from kscheduler.compare.landings import NOT_KNOWN
 from kscheduler.compare.paired_wait import PairedWait
@@ -17,7 +18,7 @@ from kscheduler.simulator.units import percent, seconds
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 BAR = 24  # characters of the longest bar
-_SHARES = ("placed", "allocated", "fragmentation", "gangs-ran")
+_PERCENT = ("placed", "allocated", "fragmentation", "gangs-ran")
 _SECONDS = ("pending", "simulated", "cpu", "gangs-idle", "gangs-wait")
 _WIDEST = 160
 
@@ -29,6 +30,7 @@ def to_text(comparison: Comparison) -> str:
         list(_pods(comparison)),
         _causes(comparison),
         _figures(comparison.figures),
+        *map(_domains, comparison.domains),
         [*_histogram(comparison.pending), *_paired(comparison.paired)],
         list(_notes(comparison)),
     ]
@@ -109,7 +111,7 @@ def _value(figure: Figure, value: float | None) -> str:
     if value is None:
         return "-"
     kind = figure.name.partition(":")[0]
-    if kind.startswith(_SHARES):
+    if kind.startswith(_PERCENT):
         return percent(value, 2)
     if kind.startswith(_SECONDS):
         return seconds(value)
@@ -127,6 +129,38 @@ def _change(figure: Figure) -> str:
     if figure.is_measured:
         return text
     return f"{text} {'better' if (change > 0) is figure.is_more_better else 'worse'}"
+
+
+def _domains(differences: DomainDifferences) -> list[str]:
+    """Return how the domains of one label differ, the largest differences first; nothing if none does."""
+    domains = differences.domains
+    if not domains:
+        return []
+    resources = list(dict.fromkeys(name for each in domains for name in (*each.used_a, *each.used_b)))
+    head = ["", "nodes in A", "in B", "pods placed in A", "in B", "B - A"]
+    for name in resources:
+        head += [f"{name} requested in A", "in B"]
+    rows = [[each.name, *_counts(each), *_shares(each, resources)] for each in domains]
+    lines = [f"by {differences.label}, the largest differences first:", *aligned_table([head, *rows])]
+    if differences.not_listed:
+        lines.append(f"and {counted(differences.not_listed, 'more that differs', 'more that differ')}, each less")
+    if differences.equal:
+        lines.append(f"and {counted(differences.equal, 'that is', 'that are')} equal in both")
+    return lines
+
+
+def _counts(domain: DomainDifference) -> Iterator[str]:
+    a, b = domain.pods_a, domain.pods_b
+    yield f"{domain.nodes_a:,}"
+    yield f"{domain.nodes_b:,}"
+    yield from ("-" if pods is None else f"{pods:,}" for pods in (a, b))
+    yield "-" if a is None or b is None else f"{b - a:+,}" if b != a else "="
+
+
+def _shares(domain: DomainDifference, resources: Iterable[str]) -> Iterator[str]:
+    for name in resources:
+        for used in (domain.used_a, domain.used_b):
+            yield percent(used[name]) if name in used else "-"
 
 
 def _histogram(histogram: Histogram) -> Iterator[str]:

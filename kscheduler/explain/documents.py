@@ -36,7 +36,7 @@ def decision_document(
     """
     details, refusal = record.details, record.refusal or NO_REFUSAL
     reasons = _reasons(record)
-    inside = [] if details is None or not details.is_confined else _inside(details)
+    inside = nodes_inside(record)
     document: Document = {
         "attempt": record.attempt,
         "time": written(record.at),
@@ -67,7 +67,11 @@ def decision_document(
     return document
 
 
-def _inside(details: NodeDetails) -> list[str]:
+def nodes_inside(record: DecisionRecord) -> list[str]:
+    """Return the nodes of the domain to which a search was confined; [] if it was not, or that is not known."""
+    details = record.details
+    if details is None or not details.is_confined:
+        return []
     return [name for name, number in details.verdicts() if number != OUTSIDE]
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from kscheduler.clock import Clock
 from kscheduler.explain.decisions import DecisionLog
-from kscheduler.explain.documents import decision_document
+from kscheduler.explain.documents import Document, decision_document, nodes_inside
 from kscheduler.explain.options import DecisionLogOptions
+from kscheduler.explain.record import DecisionRecord
 from kscheduler.explain.ring import PER_POD
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.runtime import Framework
@@ -51,11 +52,19 @@ class KeptDecisions:
         def since_start(moment_s: float) -> float:
             return round(moment_s - start_s, 6)
 
-        ring, found = self.log.ring, []
-        for latest in ring.latest.values():
-            made = [decision_document(record, since_start) for record in ring.of(latest.uid)]
-            found.append(DecisionsOfPod(latest.key, made))
-        return Decisions(found, ring.evicted)
+        domains: dict[tuple[str, ...], int] = {}
+
+        def document(record: DecisionRecord) -> Document:
+            made = decision_document(record, since_start)
+            if made["confinedToLeftOut"]:  # few domains are in many decisions: each is listed once
+                made["confinedToDomain"] = domains.setdefault(tuple(nodes_inside(record)), len(domains))
+            return made
+
+        ring = self.log.ring
+        found = [
+            DecisionsOfPod(latest.key, list(map(document, ring.of(latest.uid)))) for latest in ring.latest.values()
+        ]
+        return Decisions(found, ring.evicted, list(map(list, domains)))
 
 
 class SampleLog(ChosenPodsLog):

@@ -186,6 +186,9 @@ class Decisions(msgspec.Struct, frozen=True):
 
     pods: list[DecisionsOfPod]
     left_out: int  # decisions dropped to bound memory
+    # The nodes of each large domain to which a search for a gang's pod was confined, that `confinedToDomain` of a
+    # decision stands for: its own list of them is cut.
+    domains: list[list[str]] = []
 
 
 class Report(msgspec.Struct, frozen=True):

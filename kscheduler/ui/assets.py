@@ -33,6 +33,7 @@ MODULES = (
     "nodes.js",
     "timeline.js",
     "notes.js",
+    "domains.js",
     "reasons.js",
     "compare.js",
     "command.js",

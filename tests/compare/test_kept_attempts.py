@@ -93,3 +93,17 @@ def test_two_reports_with_decisions_name_the_first_plugin() -> None:
     assert (difference.why.kind, difference.why.plugin) == ("score", "Fit")
     assert difference.because == "Fit scores n0 : n1 as 100 : 80 in A, 80 : 90 in B"
     assert (difference.state, found.notes) == ("equal", [])
+
+
+def test_nodes_outside_a_large_domain_are_known_as_such() -> None:
+    """A decision lists some of the domain's nodes only, and the report has all of them once."""
+    inside = [f"n{number}" for number in range(3)]
+    made = decision("n1", {"n1": 5}, confinedTo=inside[:1], confinedToLeftOut=2, confinedToDomain=0)
+    kept = msgspec.convert({"pods": [{"pod": "default/p", "decisions": [made]}], "domains": [inside]}, KeptDecisions)
+    [attempt] = kept_attempts(kept, {"default/p": NODES}).by_pod["default/p"]
+    assert {name: view.fit for name, view in attempt.nodes.items()} == {
+        "n0": Fit.UNKNOWN,
+        "n1": Fit.FITS,
+        "n2": Fit.UNKNOWN,
+        "n3": Fit.OUTSIDE,
+    }

@@ -86,6 +86,30 @@ def test_decisions_about_pods_of_gangs_are_kept_and_change_nothing(tmp_path: Pat
     assert any(each["confinedTo"] for each in placed)
 
 
+def test_the_nodes_of_a_large_domain_are_kept_once_and_all_of_them(tmp_path: Path) -> None:
+    config, workload, output = (tmp_path / name for name in ("config.yaml", "workload.yaml", "report.json"))
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{plugins: {permit: {enabled: [{name: Coscheduling}]}}}]\n"
+    )
+    workload.write_text(
+        "seed: 3\nnodes: {count: 240, zones: [a, b], shapes: [{name: node, capacity: {cpu: 16, memory: 64Gi}}]}\n"
+        "pods:\n  count: 10\n  arrival: poisson:1\n  duration: exp:300\n  shapes:\n"
+        "  - {name: near, requests: {cpu: 4}, gang: {size: 5, required: topology.kubernetes.io/zone}}\n"
+    )
+    given = ["--workload", str(workload), "--config", str(config), "--quiet", "--output", str(output)]
+    assert simulate(namespace(*given, "--decisions", "all")) == 0
+    kept = json.loads(output.read_bytes())["decisions"]
+    placed = [made for each in kept["pods"] for made in each["decisions"] if made["outcome"] == "bound"]
+    assert {made["confinedToLeftOut"] for made in placed} == {20}
+    domains = [kept["domains"][made["confinedToDomain"]] for made in placed]
+    assert all(
+        len(domain) == 120 and set(made["confinedTo"]) < set(domain)
+        for made, domain in zip(placed, domains, strict=True)
+    )
+    assert len(kept["domains"]) <= 2
+
+
 def test_a_decision_has_the_scores_of_the_chosen_node_and_of_the_second_choice() -> None:
     kept = decided(scenario(), 5).decisions
     assert kept is not None

@@ -73,9 +73,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("files")
     first, second = msgspec.to_builtins(busy()), msgspec.to_builtins(busy())
     second["placements"]["node"][0] = 4
+    elsewhere = msgspec.to_builtins(busy())
+    elsewhere["placements"]["node"][0] += 1  # in the other zone
     newer = ("flow", "node_history", "placements", "preempted", "decisions", "claims", "gangs")
     old = {name: value for name, value in first.items() if name not in newer}
-    for name, report in {"a": first, "b": second, "old": old}.items():
+    for name, report in {"a": first, "b": second, "elsewhere": elsewhere, "old": old}.items():
         (folder / f"{name}.json").write_bytes(msgspec.json.encode(report))
     (folder / "nodeless.json").write_bytes(msgspec.json.encode(nodeless()))
     (folder / "compared.json").write_bytes(msgspec.json.encode(comparison()))

@@ -452,6 +452,14 @@ def test_two_reports_are_compared(page: Page, files: dict[str, str]) -> None:
             assert heading in page.locator("main h2").all_inner_texts()
 
 
+def test_zones_that_differ_between_two_reports_are_listed(page: Page, files: dict[str, str]) -> None:
+    with served(files["a"], files["elsewhere"]) as url:
+        opened(page, url, "#/compare")
+        rows = page.get_by_role("region", name="By topology.kubernetes.io/zone").locator("tbody tr")
+        rows.first.wait_for()
+        assert sorted(row.split()[5] for row in rows.all_inner_texts()) == ["+1", "\N{MINUS SIGN}1"]
+
+
 def test_a_report_of_an_earlier_version_and_a_record_are_shown(page: Page, files: dict[str, str]) -> None:
     with served(files["old"], files["c"]) as url:
         opened(page, url)

@@ -1,6 +1,7 @@
 // Two reports side by side: their figures, their charts, and the pods that landed elsewhere.
 
 import { chart, shares } from "./chart.js";
+import { domainCards } from "./domains.js";
 import { card, controls, paragraph, plainTable, searchField, select, wide } from "./dom.js";
 import { counted, percent, seconds, whole } from "./format.js";
 import { distribution } from "./overview.js";
@@ -13,6 +14,7 @@ export function compareView(reports, settings, comparison) {
   const [a, b] = reports.map((each) => each.report);
   return [
     ...(comparison ? reasonCards(comparison, settings) : [wide(sideBySide(reports))]),
+    ...domainCards(a, b),
     ...bothOverTime(a, b),
     ...(comparison ? [] : [wide(elsewhere(a, b, settings))]),
   ];
