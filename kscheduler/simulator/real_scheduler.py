@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 
+from kscheduler.api.objects import Pod
 from kscheduler.client.concurrency import run_together
 from kscheduler.client.protocol import Client
 from kscheduler.clock import Clock
@@ -66,6 +67,10 @@ class RealScheduler:
         queued = self._scheduler.queue.get(uid)
         plugin = "" if queued is None else queued.gated_by or ""
         return "" if plugin in KNOWN_PLUGINS else plugin
+
+    def queue_of(self, pod: Pod) -> str | None:
+        queues = self._scheduler.share_queues
+        return queues.demands.queue_of(pod) if queues.is_followed else None
 
 
 def _endpoint(config: Extender, path: str) -> Endpoint:

@@ -83,6 +83,7 @@ class Unplaced(msgspec.Struct, frozen=True):
     reason: str
     message: str
     requests: dict[str, float] = {}  # resource -> amount, cpu in cores
+    queue: str | None = None  # with shares, "" for none; None if such queues are not kept
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -348,7 +349,8 @@ def _unplaced(outcome: Outcome, start_s: float) -> list[Unplaced]:
         left_s = None if record.left_s is None else rounded(record.left_s - start_s)
         arrived_s = rounded(record.created_s - start_s)
         asked = requests(record.demand.amounts)
-        found.append(Unplaced(record.key, record.priority, arrived_s, left_s, reason, message, asked))
+        queue = outcome.queue_of(record.last_seen)
+        found.append(Unplaced(record.key, record.priority, arrived_s, left_s, reason, message, asked, queue))
     return found
 
 

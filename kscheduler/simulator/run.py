@@ -94,6 +94,10 @@ class SchedulerUnderTest(Protocol):
         """Return the out-of-tree PreEnqueue plugin, or the guest, that holds a pod back; "" if there is none."""
         ...
 
+    def queue_of(self, pod: Pod) -> str | None:
+        """Return the queue with shares that the pod waits in, "" for none; None if such queues are not kept."""
+        ...
+
 
 SchedulerFactory = Callable[[Client, Clock, random.Random], SchedulerUnderTest]
 
@@ -128,6 +132,8 @@ class Outcome:
     claims: PodClaims | None = None  # None without claims for devices
     gangs: GangRuns | None = None  # None without pods of gangs
     held_back: Mapping[str, str] = field(default_factory=dict)  # pod uid -> the plugin that never let it be tried
+    # The queue with shares of a pod, "" for none; returns None if such queues are not kept.
+    queue_of: Callable[[Pod], str | None] = lambda pod: None
 
 
 def simulate_scenario(
@@ -204,6 +210,7 @@ class _Simulation:
             self._claims.close(self._settings.release),
             None if self._gangs is None else self._gangs.close(self._accounting.start_s or 0.0, self._accounting.now_s),
             self._held_back(),
+            scheduler.queue_of,
         )
 
     def _make_cluster(self, faults: Faults) -> Cluster:

@@ -58,6 +58,9 @@ class FirstFit:
     def next_retry(self) -> float | None:
         return None
 
+    def queue_of(self, pod: Pod) -> str | None:
+        return None
+
     def held_back_by(self, uid: str) -> str:
         return ""
 

@@ -150,6 +150,15 @@ def test_it_goes_on_until_others_may_be_moved() -> None:
     assert bound_s > STAY_S
 
 
+def test_a_report_names_the_queue_with_shares_in_which_a_pod_waits() -> None:
+    arrivals = [Arrival(0.0, replace(pod("p", "8"), metadata=replace(pod("p").metadata, labels={LABEL: "a"})))]
+    scenario = Scenario([make_node("n0", cpu="4")], arrivals, queues=[queue("a", "", "unlimited")])
+    for config, known in ((SHARES, "a"), (SHARES[: SHARES.index("profiles")], None)):
+        parsed = parse_config(config, "test")
+        outcome = simulate_scenario(scenario, real_scheduler(parsed, Options()), RunSettings())
+        assert [each.queue for each in build_report(scenario, outcome, {}).unplaced] == [known]
+
+
 def test_pods_that_come_with_a_node_are_there_before_the_scheduler() -> None:
     arrivals = [Arrival(0.0, pod("old", "3", node_name="n0")), Arrival(0.0, pod("new", "2"))]
     outcome = simulate([make_node("n0", cpu="4"), make_node("n1", cpu="4")], arrivals)

@@ -23,6 +23,7 @@ from tests.support.skips import package, program
 from tests.ui.reports import (
     busy,
     comparison,
+    in_queues,
     large,
     loaded,
     nodeless,
@@ -51,11 +52,12 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The addresses of self-contained pages.
 
     They are about a busy run, one with decisions, a large cluster, one whose pods declare their use, one with a gang
-    that waits, a comparison and a what-if.
+    that waits, one with Queues, a comparison and a what-if.
     """
     folder = tmp_path_factory.mktemp("pages")
     reports = {"busy": busy(), "decided": with_decisions(), "large": large(), "loaded": loaded()}
     reports["waiting gang"] = waiting_gang()
+    reports["in queues"] = in_queues()
     documents = {name: to_compact_json(report) for name, report in reports.items()}
     documents["compared"] = msgspec.json.encode(comparison())
     documents["what-if"] = msgspec.json.encode(what_if())

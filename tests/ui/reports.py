@@ -122,6 +122,16 @@ def waiting_gang() -> Report:
     )
 
 
+def in_queues() -> Report:
+    """Return the report of a run in which pods of two Queues wait, and one of none."""
+    report = report_of(Scenario([make_node("n0", cpu="1")], [Arrival(float(i), pod(f"p{i}", "2")) for i in range(3)]))
+    unplaced = [
+        msgspec.structs.replace(each, queue=queue, priority=priority)
+        for each, queue, priority in zip(report.unplaced, ("team-b", "team-a", "team-b"), (0, 0, 7), strict=True)
+    ]
+    return msgspec.structs.replace(report, unplaced=unplaced)
+
+
 def _in_zone(node: Node, zone: str) -> Node:
     labels = {ZONE: zone, "team": SCRIPT if zone == "zone-0" else "b"}
     return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, labels=labels))

@@ -317,6 +317,22 @@ def test_the_gangs_of_a_run_show_what_they_hold(page: Page, address: str) -> Non
     ).is_visible()
 
 
+def test_pods_without_a_node_are_listed_by_queue_where_queues_decide(page: Page, addresses: dict[str, str]) -> None:
+    opened(page, addresses["in queues"], "#/pending")
+    rows = page.get_by_role("grid", name="Pods without a node").locator(".vspace .vrow")
+    rows.first.wait_for()
+    shown = [row.split("\n")[:4] for row in rows.all_inner_texts()]
+    assert shown == [
+        ["1", "default/p1", "team-a", "0"],
+        ["1", "default/p2", "team-b", "7"],
+        ["2", "default/p0", "team-b", "0"],
+    ]
+    assert page.get_by_text("Queues take turns: first those within what they deserve").is_visible()
+    opened(page, addresses["waiting gang"], "#/pending")
+    assert page.get_by_text("by priority, then by arrival. A gang is decided as one, in the place of its").is_visible()
+    assert page.get_by_text("Queues take turns").count() == 0
+
+
 def test_no_filter_is_blamed_for_a_pod_that_would_fit_without_its_gang(page: Page, addresses: dict[str, str]) -> None:
     opened(page, addresses["waiting gang"])
     verdict = page.get_by_text("0 of 1 gang ran; 1 gang waits and holds nothing.")

@@ -4,16 +4,24 @@ import { bars } from "./bars.js";
 import { claimsOfPod } from "./claims.js";
 import { card, controls, el, facts, link, paragraph, plainTable, searchField, select, shortName, wide } from "./dom.js";
 import { amount, counted, moment, seconds, whole } from "./format.js";
-import { inQueueOrder, keptDecisions, kindOf, nearestNodes, nodeCounts, placementOf, unitOf } from "./report.js";
+import { hasQueues, inQueueOrder, keptDecisions, kindOf, nearestNodes, nodeCounts, placementOf, unitOf } from "./report.js";
 import { address, remember } from "./route.js";
 import { virtualTable } from "./table.js";
 
 const MAX_REASONS = 50, MAX_NAMES = 500;
+const BY_PRIORITY = "In the order in which the queue gives them to the scheduler: by priority, then by arrival.";
+const BY_QUEUE = "By Queue, and in each by priority, then by arrival. Queues take turns: first those within what they deserve, then those of higher priority, then " +
+  "those that use the smallest part of their share.";
+const OF_GANGS = " A gang is decided as one, in the place of its first pod.";
 
 export function pendingPods(report, settings) {
   const ordered = inQueueOrder(report).map((pod) => ({ ...pod, kind: kindOf(pod.message) }));
-  let position = 0;
-  for (const pod of ordered) pod.position = pod.left_s === null ? String(++position) : "left";
+  const byQueue = hasQueues(report), positions = new Map();
+  for (const pod of ordered) {
+    const queue = pod.queue || "", position = (positions.get(queue) || 0) + 1;
+    if (pod.left_s === null) positions.set(queue, position);
+    pod.position = pod.left_s === null ? String(position) : "left";
+  }
   const wanted = { q: settings.get("q") || "", reason: settings.get("reason") || "", state: settings.get("state") || "" };
   const table = virtualTable({
     label: "Pods without a node", rows: [], empty: ordered.length ? "No pod matches the filter." : "None: every pod got a node.",
@@ -21,6 +29,7 @@ export function pendingPods(report, settings) {
     columns: [
       { title: "#", width: "3.5rem", className: "number", text: (pod) => pod.position },
       { title: "Pod", width: "minmax(9rem, 2fr)", main: true, text: (pod) => pod.pod },
+      ...(byQueue ? [{ title: "Queue", width: "minmax(6rem, 1fr)", text: (pod) => pod.queue || "–" }] : []),
       { title: "Priority", width: "5rem", className: "number", text: (pod) => whole(pod.priority) },
       { title: "Waited", width: "5.5rem", className: "number", text: (pod) => seconds((pod.left_s ?? report.simulated_s) - pod.arrived_s) },
       { title: "Reason", width: "minmax(14rem, 5fr)", long: true, text: (pod) => pod.kind },
@@ -38,7 +47,7 @@ export function pendingPods(report, settings) {
   const reasons = frequent.map(([kind, count]) => [kind, `${whole(count)} × ${kind.slice(0, 90)}`]);
   filter();
   return [wide(card("Pods without a node",
-    "In the order in which the queue gives them to the scheduler: by priority, then by arrival. Enter or a click shows why a pod waits.",
+    `${byQueue ? BY_QUEUE : BY_PRIORITY}${report.gangs ? OF_GANGS : ""} Enter or a click shows why a pod waits.`,
     controls(searchField("pod, namespace or reason", wanted.q, (value) => set("q", value)),
       select("Reason", [["", "all reasons"], ...reasons], wanted.reason, (value) => set("reason", value)),
       select("State", [["", "all"], ["waiting", "still waiting"], ["left", "left without a node"]], wanted.state, (value) => set("state", value))),
@@ -83,7 +92,7 @@ function thePod(report, pod) {
   const waited = seconds((pod.left_s ?? report.simulated_s) - pod.arrived_s);
   const tried = keptDecisions(report).some((each) => each.pod === pod.pod);
   return card("The pod", "", facts([
-    ["Pod", pod.pod], ["Priority", whole(pod.priority)], ["Created at", moment(pod.arrived_s, report.simulated_s)],
+    ["Pod", pod.pod], ...(pod.queue ? [["Queue", pod.queue]] : []), ["Priority", whole(pod.priority)], ["Created at", moment(pod.arrived_s, report.simulated_s)],
     [pod.left_s === null ? "Waits for" : "Left after", waited], ["Requests", requests.join(", ") || "nothing"],
     ["Reason", pod.reason], ["Message", pod.message],
   ]), tried ? paragraph(link(address("decision", { pod: pod.pod }), "Its latest attempts, with every node's reason")) : null);
@@ -125,6 +134,6 @@ export function preemptedPods(report, settings) {
   }
   const chosen = settings.get("q") || "";
   filter(chosen);
-  return [wide(card("Preempted pods", "They were removed to make room for pods of higher priority, in the order in which they left.",
+  return [wide(card("Preempted pods", "They were removed to make room for other pods, in the order in which they left; the message says for whom.",
     controls(searchField("pod or node", chosen, (value) => { remember("q", value); filter(value); })), table))];
 }

@@ -58,11 +58,15 @@ export function keptDecisions(report) {
   return decisionLists.get(report.decisions);
 }
 
-// Pods without a node in the order of the queue: by priority, then by arrival. Those that left come last.
+// Pods without a node in the order of the queue: by priority, then by arrival. Those that left come last. Queues with shares take
+// turns, which the report does not have: the pods of each are together, and in that order among themselves.
 export function inQueueOrder(report) {
   const hasLeft = (pod) => (pod.left_s === null ? 0 : 1);
-  return [...report.unplaced].sort((a, b) => hasLeft(a) - hasLeft(b) || b.priority - a.priority || a.arrived_s - b.arrived_s);
+  const byName = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+  return [...report.unplaced].sort((a, b) => hasLeft(a) - hasLeft(b) || byName(a.queue || "", b.queue || "") || b.priority - a.priority || a.arrived_s - b.arrived_s);
 }
+
+export const hasQueues = (report) => report.unplaced.some(({ queue }) => typeof queue === "string");
 
 const PLUGINS = [
   [/^Insufficient |^Too many pods/, "NodeResourcesFit"],
