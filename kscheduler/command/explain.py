@@ -33,7 +33,8 @@ def explain(options: ExplainOptions, clock: Clock) -> str:
         document: dict[str, Any] = decode_loosely(answer)
         if options.output == "json":
             return json.dumps(document, indent=2) + "\n"
-        return gangs_text(document) if is_gang else explanation_text(document)
+        namespace = options.lease.partition("/")[0]
+        return gangs_text(document, namespace) if is_gang else explanation_text(document, namespace)
     except (DecodeError, KeyError, TypeError, AttributeError) as error:
         text = endpoint.hidden(answer)[:200]
         raise APIError(f"{endpoint.shown}: expected an explanation, got {text!r}") from error

@@ -43,9 +43,9 @@ class Leadership(NamedTuple):
 class ExplainsGangs(Protocol):
     """Says how gangs stand (`gangs.explain`)."""
 
-    def of_pod(self, uid: str) -> Document | None: ...
+    def of_pod(self, uid: str, *, decides: bool = True) -> Document | None: ...
 
-    def of_name(self, name: str) -> list[Document]: ...
+    def of_name(self, name: str, *, decides: bool = True) -> list[Document]: ...
 
     def reserved_from(self, pod: Pod) -> list[Document]: ...
 
@@ -103,16 +103,18 @@ class Explainer:
         # 2. Where is it now?
         queued = self._queue.get(pod.metadata.uid) if pod is not None else None
         state = self._state(pod, queued)
-        # 3. Put it together.
+        # 3. Put it together. A standby has a queue, too, from which it takes nothing: that says nothing of the pod.
+        leads, pending = self._leadership().leads, pod is not None and state in _PENDING
         return {
             "pod": _pod_document(key, pod, uid),
-            "state": state,
+            "state": state if leads or not pending or (queued is not None and queued.gated_by) else "pending",
+            "condition": _condition_document(pod) if pod is not None and pending else None,
             "summary": self._summary(state, pod, queued, records),
             "replica": self.replica(),
             "waitsForPermitOf": [] if uid is None else list(self._waits_for(uid)),
-            "queue": None if queued is None else self._queue_document(queued),
-            "gang": None if pod is None or self._gangs is None else self._gangs.of_pod(pod.metadata.uid),
-            "reservations": self._gangs.reserved_from(pod) if pod and self._gangs and state in _PENDING else [],
+            "queue": None if queued is None or not leads else self._queue_document(queued),
+            "gang": None if pod is None or self._gangs is None else self._gangs.of_pod(pod.metadata.uid, decides=leads),
+            "reservations": self._gangs.reserved_from(pod) if pod and self._gangs and pending and leads else [],
             "claims": self._claims.explain(pod, self._cache.table if state in _PENDING else None) if pod else None,
             "quota": self._quotas.explain(pod) if pod is not None and state in _PENDING else None,
             "shareQueue": self._share_queue(pod) if pod is not None and state in _PENDING else None,
@@ -129,7 +131,8 @@ class Explainer:
 
     def explain_gang(self, key: str) -> Document | None:
         """Return the document about the gangs of this `namespace/name`, one for each API; None if there is none."""
-        found = [] if self._gangs is None else self._gangs.of_name(key)
+        leads = self._leadership().leads
+        found = [] if self._gangs is None else self._gangs.of_name(key, decides=leads)
         return {"gangs": found, "replica": self.replica()} if found else None
 
     def gang_absence(self, key: str) -> str:
@@ -194,7 +197,7 @@ class Explainer:
         if queued is not None and queued.gated_by is not None:
             return f"is held back by {queued.gated_by}, and not looked at until that changes"
         if queued is not None and queued.pool is Pool.GANG and self._gangs is not None:
-            gang = self._gangs.of_pod(queued.uid)
+            gang = self._gangs.of_pod(queued.uid, decides=self._leadership().leads)
             if gang is not None:
                 return f"waits with its gang: {gang['summary']}"
         if latest is None:
@@ -284,6 +287,19 @@ def _pod_document(key: str, pod: Pod | None, uid: str | None) -> Document:
         "nodeName": "" if pod is None else pod.spec.node_name or "",
         "nominatedNodeName": "" if pod is None else pod.status.nominated_node_name,
     }
+
+
+def _condition_document(pod: Pod) -> Document | None:
+    """Return the pod's condition PodScheduled, as the scheduler that leads has written it; None if it has none."""
+    for each in pod.status.conditions or ():
+        if each.type == "PodScheduled":
+            return {
+                "status": each.status,
+                "reason": each.reason,
+                "message": each.message,
+                "since": each.last_transition_time or "",
+            }
+    return None
 
 
 def _chosen_among(record: DecisionRecord) -> str:

@@ -32,11 +32,13 @@ _MEMBERS = {  # where members are -> description for users
 }
 
 
-def explanation_text(document: Document) -> str:
+def explanation_text(document: Document, lease_namespace: str = "") -> str:
+    """Return the text about a pod. `lease_namespace`: where the leader's pod is; "" if that is not known."""
     pod = document["pod"]
     lines = [f"Pod {pod['namespace']}/{pod['name']} {document['summary']}"]
     if not document["replica"]["leads"]:
-        lines.append(standby_text(document["replica"]))
+        lines.append(standby_text(document["replica"], lease_namespace))
+        lines += _condition(document.get("condition"))
     if document["waitsForPermitOf"]:
         lines.append(f"Its binding waits for a permit of {', '.join(document['waitsForPermitOf'])}.")
     decisions = document["decisions"]
@@ -66,11 +68,11 @@ def explanation_text(document: Document) -> str:
     return "\n".join(lines) + "\n"
 
 
-def gangs_text(document: Document) -> str:
-    """Return the text about the gangs of one name."""
+def gangs_text(document: Document, lease_namespace: str = "") -> str:
+    """Return the text about the gangs of one name. `lease_namespace`: as for `explanation_text`."""
     lines = [line for gang in document["gangs"] for line in _gang(gang)]
     if not document["replica"]["leads"]:
-        lines.append(standby_text(document["replica"]))
+        lines.append(standby_text(document["replica"], lease_namespace))
     return "\n".join(lines) + "\n"
 
 
@@ -126,14 +128,29 @@ def _failing(reserved: Document) -> str:
     return "" if seconds is None else f", which has failed for {seconds:g} s"
 
 
-def standby_text(replica: Document) -> str:
-    """Return a note that the answering replica is a standby, naming the leader to ask instead."""
+def _condition(condition: Document | None) -> list[str]:
+    """Return what the leader has written to the pod, as a standby knows it."""
+    if condition is None:
+        return ["The pod has no condition PodScheduled: the leader has not reported an attempt yet."]
+    why = f"{condition['reason']}: {condition['message']}".strip(": ")
+    return [f"Its condition PodScheduled is {condition['status']} since {condition['since'] or 'some time'}: {why}"]
+
+
+def standby_text(replica: Document, lease_namespace: str = "") -> str:
+    """Return a note that the answering replica is a standby, naming the leader to ask instead.
+
+    `lease_namespace`: where the leader's pod is; "" if that is not known.
+    """
     leader = replica["leader"]
     if not leader:
         return f"Asked of {replica['identity']}, which stands by; nobody leads at the moment."
     host = leader.rpartition("_")[0] or leader
     asked = f"Asked of {replica['identity']}, which stands by and decides nothing"
-    return f"{asked}: {host} leads ({leader}). Ask that one."
+    if not lease_namespace:
+        return f"{asked}: {host} leads ({leader}). Ask that one."
+    return (
+        f"{asked}: {host} leads ({leader}). To ask that one: kubectl -n {lease_namespace} port-forward pod/{host} 10259"
+    )
 
 
 # --- one decision ---

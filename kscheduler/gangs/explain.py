@@ -51,14 +51,17 @@ class GangExplainer:
         self._reclaims_for = reclaims_for
         self._latest_of = latest_of
 
-    def of_pod(self, uid: str) -> Document | None:
-        """Return the document about the gang of a pod; None for a pod that is in none."""
-        member = self._registry.members.get(uid)
-        return None if member is None else self._document(member.tracked)
+    def of_pod(self, uid: str, *, decides: bool = True) -> Document | None:
+        """Return the document about the gang of a pod; None for a pod that is in none.
 
-    def of_name(self, name: str) -> list[Document]:
-        """Return the documents of the gangs with this `namespace/name`: at most one for each API."""
-        return [self._document(tracked) for tracked in self._registry if str(tracked.key) == name]
+        `decides`: this replica leads; if not, the document has nothing of the queue and of attempts.
+        """
+        member = self._registry.members.get(uid)
+        return None if member is None else self._document(member.tracked, decides=decides)
+
+    def of_name(self, name: str, *, decides: bool = True) -> list[Document]:
+        """Return the documents of the gangs with this `namespace/name`: at most one for each API. See `of_pod`."""
+        return [self._document(tracked, decides=decides) for tracked in self._registry if str(tracked.key) == name]
 
     def reserved_from(self, pod: Pod) -> list[Document]:
         """Return a document about each room that a waiting pod must leave to a gang."""
@@ -98,17 +101,17 @@ class GangExplainer:
             "podsAwaited": held.room.awaited,  # when the nodes were chosen
         }
 
-    def _document(self, tracked: TrackedGang) -> Document:
+    def _document(self, tracked: TrackedGang, *, decides: bool) -> Document:
         key, now = tracked.key, self._clock.now()
         entry = tracked.entry.key  # of a group in a composite group, that of the topmost one
-        latest = self._reports.latest.get(entry)
-        broken_since = self._mending.broken_since.get(key)
-        stand_in = self._queue.stand_in(entry)
+        latest = self._reports.latest.get(entry) if decides else None
+        broken_since = self._mending.broken_since.get(key) if decides else None
+        stand_in = self._queue.stand_in(entry) if decides else None
         return {
             "api": key.api,
             "namespace": key.namespace,
             "name": key.name,
-            "summary": self._summary(tracked),
+            "summary": self._summary(tracked, decides=decides),
             "minMembers": None if tracked.gang is None else tracked.gang.min_members,
             "members": {
                 "known": len(tracked.members),
@@ -131,8 +134,8 @@ class GangExplainer:
                 "stoppedBy": self._stopper(latest.stopped_by),
             },
             "brokenForSeconds": None if broken_since is None else round(now - broken_since, 3),
-            "reservation": self._reservation(key),
-            "isStale": key in self._mending.stale,
+            "reservation": self._reservation(key) if decides else None,
+            "isStale": decides and key in self._mending.stale,
         }
 
     def _stopper(self, uid: str) -> Document | None:
@@ -151,7 +154,7 @@ class GangExplainer:
             return None
         return {"required": topology.required, "preferred": list(topology.preferred)}
 
-    def _summary(self, tracked: TrackedGang) -> str:
+    def _summary(self, tracked: TrackedGang, *, decides: bool) -> str:
         key: GangKey = tracked.key
         why = lack(tracked)
         if why:
@@ -160,5 +163,7 @@ class GangExplainer:
             return placed_text(tracked)
         if tracked.is_broken and self._registry.rules.mends:
             return f"{placed_text(tracked)}; it comes before others of its priority until its minimum is reached"
+        if not decides:
+            return f"gang {key} has all that it needs to be tried; what came of attempts is known where the leader runs"
         latest = self._reports.latest.get(tracked.entry.key)
         return f"gang {key} waits for its first attempt" if latest is None else latest.text

@@ -130,6 +130,11 @@ def test_a_standby_names_the_replica_that_leads(workspace: Workspace, tmp_path: 
     eventually(lambda: _is_unschedulable(workspace.pod("large")), "the leader has tried the pod")
     head = f"Pod {workspace.namespace}/large waits. This replica stands by; {replica['leader']} leads"
     eventually(lambda: explain(standby, workspace, "large", token).startswith(head), "the standby names the leader")
+    # What it prints is still true: what the leader wrote to the pod, and nothing of its own queue.
+    answered = explain(standby, workspace, "large", token)
+    assert "Its condition PodScheduled is False since " in answered
+    assert "Unschedulable: 0/1 nodes are available: 1 Insufficient cpu." in answered
+    assert "Queue:" not in answered
     # With a kubeconfig the command finds the leader's name by itself, if nobody answers where it looks.
     command = [sys.executable, "-m", "kscheduler", "explain", "p", "--server", NOBODY]
     who = ["--kubeconfig", str(_kubeconfig(workspace, tmp_path)), "--lease", f"{workspace.namespace}/explain"]

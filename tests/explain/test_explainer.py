@@ -11,6 +11,7 @@ from kscheduler.config.load import default_config
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.explain.explainer import Explainer, Leadership
 from kscheduler.explain.options import DecisionLogOptions
+from kscheduler.explain.text import explanation_text
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Code, Status, unschedulable
 from kscheduler.scheduler import Options
@@ -197,8 +198,19 @@ async def test_a_standby_says_so_and_names_the_leader() -> None:
     async with made:
         made.add_node(make_node("n").capacity(cpu="4"))
         made.add_pod(make_pod("placed").node("n"))
+        made.add_pod(make_pod("waiting").req(cpu=8))
         await made.sleep(1.0)
-        placed = known(explainer, "placed")
+        placed, waiting = known(explainer, "placed"), known(explainer, "waiting")
+    assert (waiting["state"], waiting["queue"]) == ("pending", None), "its own queue says nothing of the pod"
+    assert waiting["condition"]["message"].startswith("0/1 nodes are available: 1 Insufficient cpu. ")
+    first, second, third, *_ = explanation_text(waiting, "kube-system").splitlines()
+    assert first.startswith("Pod default/waiting ")
+    assert second == (
+        "Asked of here_1, which stands by and decides nothing: there leads (there_2). To ask that one: "
+        "kubectl -n kube-system port-forward pod/there 10259"
+    )
+    assert third.startswith("Its condition PodScheduled is False since ")
+    assert ": Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. " in third
     assert placed["replica"]["leads"] is False
     assert placed["replica"]["leader"] == "there_2"
     assert placed["summary"].endswith("This replica stands by; there_2 leads")

@@ -128,10 +128,11 @@ function roomOfOthers({ mayReclaim, preemptsNever, reclaimsForPods, mayReclaimFr
 
 const clock = (time) => new Date(time).toLocaleTimeString("en-GB");
 
-function factsOf({ state, pod, waitsForPermitOf, queue }) {
+function factsOf({ state, pod, waitsForPermitOf, queue, condition }) {
   const known = [["State", state], ["Priority", whole(pod.priority)], ["Scheduler", pod.schedulerName || "–"]];
   if (pod.nodeName) known.push(["Node", pod.nodeName]);
   if (pod.nominatedNodeName) known.push(["Nominated node", pod.nominatedNodeName]);
+  if (!queue && condition?.message) known.push(["Condition PodScheduled", condition.message]);
   if (waitsForPermitOf.length) known.push(["Waits for a permit of", waitsForPermitOf.join(", ")]);
   return queue ? [...known, ...factsOfQueue(queue)] : known;
 }
