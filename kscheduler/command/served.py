@@ -105,6 +105,7 @@ def build_server(
     for warning in warnings:
         log.warning(warning)
     listen = Listen(options.bind_address, options.secure_port, context)
+    metrics.before_collect(lambda: _show_expiries(metrics, context))
     # 2. Who may read it.
     name_authorities = context.name_authorities if thread is None else thread.hand_over(context.name_authorities)
     trust, authenticator, authorizer = who_may_read(options, reviewers, clock, outages, name_authorities)
@@ -163,6 +164,12 @@ def _encryption(options: RunOptions) -> tuple[Sequence[str], ClientAskingContext
     context = ClientAskingContext.under(policy, options.tls.named_pairs)
     server_context(options.tls_cert_file, options.tls_private_key_file, options.cert_dir, context=context)
     return policy.warnings, context
+
+
+def _show_expiries(metrics: Metrics, context: ClientAskingContext) -> None:
+    """Update the metric of when the certificates of the HTTPS endpoint expire."""
+    for file, expires in context.expiries().items():
+        metrics.serving_certificate_expiration_timestamp_seconds.labels(file).set(expires)
 
 
 def build_probes(options: RunOptions, reviewers: Reviewers, clock: Clock, metrics: Metrics) -> Endpoint:

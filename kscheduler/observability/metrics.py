@@ -426,6 +426,11 @@ class Metrics:
         )
 
     def _declare_own(self) -> None:
+        self.serving_certificate_expiration_timestamp_seconds = self._gauges(
+            "kscheduler_serving_certificate_expiration_timestamp_seconds",
+            "When the certificate in this file, of the HTTPS endpoint, expires, in Unix time; no file: made at start.",
+            ("file",),
+        )
         self.event_loop_lag_seconds = self._histograms(
             "kscheduler_event_loop_lag_seconds",
             "How late the event loop ran a timer: the delay any callback may meet.",

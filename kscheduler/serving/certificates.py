@@ -24,6 +24,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kscheduler.errors import ConfigError
 from kscheduler.input.input_files import FilesState, check_regular, files_state
+from kscheduler.serving.certificate_expiry import expires_at
 
 LIFETIME = datetime.timedelta(days=365)
 PAIR_NAME = "kube-scheduler"  # <cert_dir>/kube-scheduler.crt and .key
@@ -42,6 +43,12 @@ class ServerContext(ssl.SSLContext):
 
     _files: tuple[str, str] | None = None  # paths of certificate and key
     _state: FilesState = ()  # of the files when they were read
+    _expires: float | None = None  # Unix seconds; None: not known
+
+    def expiries(self) -> dict[str, float]:
+        """Return file -> when its certificate expires, in Unix seconds; "" for a certificate made at start."""
+        file = "" if self._files is None else self._files[0]
+        return {} if self._expires is None else {file: self._expires}
 
     def use_files(self, cert_file: str, key_file: str) -> None:
         """Use this certificate and key from the next handshake on.
@@ -52,7 +59,7 @@ class ServerContext(ssl.SSLContext):
         # OpenSSL would keep the certificate of a pair whose key does not fit, so a spare context tries it first.
         load_files(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), cert_file, key_file)
         load_files(self, cert_file, key_file)
-        self._files, self._state = (cert_file, key_file), state
+        self._files, self._state, self._expires = (cert_file, key_file), state, expires_in(cert_file)
 
     def reload_if_changed(self) -> bool:
         """Read the files again if they changed; return True if so.
@@ -108,6 +115,14 @@ def load_files(context: ssl.SSLContext, cert_file: str, key_file: str) -> None:
         ) from error
 
 
+def expires_in(cert_file: str) -> float | None:
+    """Return when the certificate in a file expires, in Unix seconds; None if that is not known."""
+    try:
+        return expires_at(Path(cert_file).read_bytes())
+    except OSError:  # it was replaced a moment ago
+        return None
+
+
 def _no_password() -> str:
     raise ValueError("the private key is encrypted, and there is nobody to ask for the password")
 
@@ -145,10 +160,11 @@ def _names(host: str) -> list[x509.GeneralName]:
     return names
 
 
-def _load_in_memory(context: ssl.SSLContext, pair: KeyPair) -> None:
+def _load_in_memory(context: ServerContext, pair: KeyPair) -> None:
     """Load a certificate and key by way of files in a private temporary directory: the ssl module only reads files."""
     with tempfile.TemporaryDirectory(prefix="kscheduler-") as directory:
         load_files(context, *_write_pair(Path(directory), pair))
+    context._expires = expires_at(pair.certificate)
 
 
 def _pair_in(directory: Path) -> tuple[str, str]:

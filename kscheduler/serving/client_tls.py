@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from cryptography import x509
@@ -20,7 +20,7 @@ from OpenSSL import SSL, crypto
 from kscheduler.errors import ConfigError
 from kscheduler.input.input_files import FilesState, files_state, read_file
 from kscheduler.serving.authorities import common_name
-from kscheduler.serving.certificates import ServerContext, load_files
+from kscheduler.serving.certificates import ServerContext, expires_in, load_files
 from kscheduler.serving.options import NamedPair
 from kscheduler.serving.tls_policy import TlsPolicy
 
@@ -52,6 +52,7 @@ class ClientAskingContext(ServerContext):
     _named: tuple[NamedPair, ...] = ()
     _named_loaded: tuple[_Loaded, ...] = ()  # the certificates of the pairs in `_named`
     _named_state: FilesState = ()  # of their files when they were read
+    _named_expiries: Mapping[str, float] = {}
     _context: SSL.Context | None = None  # used by new connections; replaced, not changed, since others use it
 
     @classmethod
@@ -80,6 +81,9 @@ class ClientAskingContext(ServerContext):
             return True
         return changed
 
+    def expiries(self) -> dict[str, float]:
+        return {**super().expiries(), **self._named_expiries}
+
     def name_authorities(self, certificates: Iterable[x509.Certificate]) -> None:
         """Set the authorities that the handshake announces, by which a client with several certificates chooses one."""
         self._authorities = tuple(certificates)
@@ -97,6 +101,8 @@ class ClientAskingContext(ServerContext):
             except ConfigError as error:
                 raise ConfigError(f"--tls-sni-cert-key: {error}") from error
             loaded.append(_Loaded.read(pair.cert_file, pair.key_file))
+        known = {pair.cert_file: expires_in(pair.cert_file) for pair in self._named}
+        self._named_expiries = {file: expires for file, expires in known.items() if expires is not None}
         self._named_loaded, self._named_state = tuple(loaded), state
 
     def _renew(self) -> None:

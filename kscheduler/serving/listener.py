@@ -1,10 +1,11 @@
-"""Listens on a socket for an aiohttp application, reloads its TLS certificates, and closes idle connections."""
+"""Listens on a socket for an aiohttp application; follows TLS certificates, and closes idle connections."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import ssl
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from aiohttp.typedefs import Middleware
 from aiohttp.web_protocol import RequestPayloadError
 
 from kscheduler.errors import ConfigError, InternalError
+from kscheduler.serving.certificate_expiry import ExpiryWarnings
 from kscheduler.serving.certificates import ServerContext
 from kscheduler.serving.idle import Connection, IdleConnections
 
@@ -70,12 +72,14 @@ class Listener:
         reload_s: float,
         max_body: int,
         middlewares: Sequence[Middleware] = (),
+        wall: Callable[[], float] = time.time,
     ) -> None:
         """Create a listener; `start` opens the socket.
 
         `named`: the address as configured, for messages. `reload_s`: seconds between checks of certificate files for
-        changes. `max_body`: the maximum size of a request's body, in bytes.
+        changes, and of their expiry. `max_body`: the maximum size of a request's body, in bytes. `wall`: Unix seconds.
         """
+        self._wall = wall
         self.listen = listen
         self._named = named
         self._reload_s = reload_s
@@ -142,8 +146,11 @@ class Listener:
         return [] if server is None else server.connections
 
     async def _reload_forever(self, context: ServerContext) -> None:
-        """Reload certificate files when they change. If they cannot be used, log that and keep the old certificate."""
-        failed = ""
+        """Reload certificate files when they change, and warn before one expires.
+
+        If files cannot be used, that is logged, and the old certificate kept.
+        """
+        failed, warnings = "", ExpiryWarnings()
         while True:
             await asyncio.sleep(self._reload_s)
             try:
@@ -154,3 +161,4 @@ class Listener:
                 level = logging.DEBUG if str(error) == failed else logging.WARNING
                 log.log(level, "the renewed certificate cannot be used", extra={"err": error})
                 failed = str(error)
+            warnings.look(context.expiries(), self._wall())

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import datetime
 import ssl
 import stat
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from kscheduler.errors import ConfigError
-from kscheduler.serving.certificates import self_signed, server_context
+from kscheduler.serving.certificate_expiry import DAY_S
+from kscheduler.serving.certificates import LIFETIME, KeyPair, self_signed, server_context
 
 
 @pytest.fixture
@@ -109,3 +114,33 @@ def test_text_that_is_no_certificate_is_refused(files: tuple[str, str]) -> None:
     Path(files[0]).write_text("hello")
     with pytest.raises(ConfigError, match="expected a PEM certificate"):
         server_context(*files)
+
+
+def test_it_is_known_when_the_certificate_expires(files: tuple[str, str]) -> None:
+    [expires] = server_context().expiries().values()
+    assert abs(expires - time.time() - LIFETIME.total_seconds()) < DAY_S
+    context = server_context(*files)
+    before = context.expiries()
+    assert list(before) == [files[0]]
+    pair = self_signed()
+    soon = datetime.datetime.fromtimestamp(before[files[0]], datetime.UTC) - datetime.timedelta(days=300)
+    Path(files[0]).write_bytes(reissued(pair, soon))
+    Path(files[1]).write_bytes(pair.key)
+    assert context.reload_if_changed()
+    assert context.expiries() == {files[0]: soon.timestamp()}
+
+
+def reissued(pair: KeyPair, expires: datetime.datetime) -> bytes:
+    """The certificate of a pair as it is, but for its end."""
+    made, key = x509.load_pem_x509_certificate(pair.certificate), serialization.load_pem_private_key(pair.key, None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(made.subject)
+        .issuer_name(made.issuer)
+        .public_key(made.public_key())
+        .serial_number(made.serial_number)
+        .not_valid_before(made.not_valid_before_utc)
+        .not_valid_after(expires)
+    )
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)

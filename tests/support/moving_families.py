@@ -64,6 +64,7 @@ OF_A_PROCESS = frozenset(
     {
         "kscheduler_event_loop_lag_seconds",
         "kscheduler_routed_pods_total",
+        "kscheduler_serving_certificate_expiration_timestamp_seconds",
         "kscheduler_wasm_call_duration_seconds",
         "kscheduler_wasm_calls_total",
         "kscheduler_wasm_faults_total",
