@@ -164,6 +164,6 @@ class GangExplainer:
         if tracked.is_broken and self._registry.rules.mends:
             return f"{placed_text(tracked)}; it comes before others of its priority until its minimum is reached"
         if not decides:
-            return f"gang {key} has all that it needs to be tried; what came of attempts is known where the leader runs"
+            return f"gang {key} has all that it needs to be tried; only the leader knows what came of its attempts"
         latest = self._reports.latest.get(tracked.entry.key)
         return f"gang {key} waits for its first attempt" if latest is None else latest.text

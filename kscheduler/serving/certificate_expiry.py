@@ -40,9 +40,9 @@ class ExpiryWarnings:
             if expires - wall > WARN_S or (before == expires and wall - at < DAY_S):
                 continue
             self._warned[file] = expires, wall
-            message = "a serving certificate expires soon" if expires > wall else "a serving certificate has expired"
             renew = "a new file is read within a minute" if file else "restart this replica, which makes a new one"
-            log.warning(
-                message,
-                extra={"file": file or "made at start", "expires": rfc3339(expires), "renew": renew},
-            )
+            about = {"file": file or "made at start", "expires": rfc3339(expires), "renew": renew}
+            if expires > wall:
+                log.warning("a serving certificate expires soon", extra=about)
+            else:
+                log.warning("a serving certificate has expired", extra=about)
