@@ -117,7 +117,7 @@ function rejections(decision) {
 export function rejectionsCard(title, { reasons, reasonsLeftOut, preFilter, plugins, nodes, detailed, evaluated }) {
   if (preFilter) return card(title, "", paragraph(`No node was looked at: ${preFilter}`), paragraph(el("code", {}, plugins.join(", "))));
   if (!reasons.length)
-    return card(title, "", paragraph(detailed || !evaluated ? "No node was rejected." : "What each node was rejected for was not kept for this attempt."));
+    return card(title, "", paragraph(!evaluated ? "No node was looked at." : detailed ? "No node was rejected." : "What each node was rejected for was not kept for this attempt."));
   const counts = reasons.map((each) => ({ count: each.nodes, reason: each.reasons.join(", "), plugin: each.plugin, examples: each.examples }));
   const rarer = reasonsLeftOut ? el("p", { className: "fine" }, `and ${counted(reasonsLeftOut, "rarer reason")}`) : null;
   return card(title, `Of ${counted(nodes, "node")}. The first filter that rejects a node is the one that counts.`, bars(counts, nodes), rarer);
