@@ -14,10 +14,8 @@ from urllib.parse import unquote, urlsplit
 
 from kscheduler.api.objects import AWSElasticBlockStore, AzureDisk, Volume
 from kscheduler.api.storage import PersistentVolume
+from kscheduler.api.topology_labels import BETA_ZONE, BETWEEN_ZONES, ZONE
 
-BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
-ZONE = "topology.kubernetes.io/zone"
-BETWEEN_ZONES = "__"  # in the zone label of a volume that is in several
 _UNSPECIFIED = "UNSPECIFIED"
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from kscheduler.api.objects import Node
 from kscheduler.api.resources import CPU, PODS
+from kscheduler.api.topology_labels import in_shown_order
 from kscheduler.simulator.accounting import Accounting, NodeRow, PodRecord
 from kscheduler.simulator.amounts import Amounts
 from kscheduler.simulator.fragmentation import Shape, frequent_shapes
@@ -29,7 +30,6 @@ SAMPLED_NODES = 256  # of larger clusters, the fragmentation over time is that o
 FULL = 250  # the byte of a node that is full
 HIGHEST = 254  # the byte of this and any higher use
 NO_CAPACITY = 255  # the byte of a node that has none of the resource
-_ORDERED_LABELS = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone", "node.kubernetes.io/instance-type")
 PREEMPTED = "DisruptionTarget"  # the type of the condition of a pod that was preempted
 
 
@@ -296,10 +296,8 @@ def _labels(nodes: Sequence[Node | None]) -> list[NodeLabel]:
         for key, value in each.items():
             values.setdefault(key, Counter())[value] += 1
     useful = [key for key, counts in values.items() if 1 < len(counts) <= min(MAX_VALUES, len(nodes) - 1)]
-    order = {key: position for position, key in enumerate(_ORDERED_LABELS)}
-    chosen = sorted(useful, key=lambda key: (order.get(key, len(order)), key))[:MAX_LABELS]
     found = []
-    for key in chosen:
+    for key in in_shown_order(useful)[:MAX_LABELS]:
         listed = sorted(values[key])
         index = {value: position for position, value in enumerate(listed)}
         found.append(

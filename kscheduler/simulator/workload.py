@@ -28,6 +28,7 @@ from kscheduler.api.objects import (
     Toleration,
 )
 from kscheduler.api.pod_groups import POD_GROUP_LABEL, AnyPodGroup
+from kscheduler.api.topology_labels import ZONE
 from kscheduler.simulator.metrics_plan import MetricsPlan
 from kscheduler.simulator.processes import ArrivalProcess, DurationLaw, parse_arrival, parse_duration
 from kscheduler.simulator.scenario import Arrival, Scenario
@@ -43,7 +44,6 @@ from kscheduler.simulator.workload_devices import (
 from kscheduler.simulator.workload_gangs import GangShape
 from kscheduler.snapshot.node_classes import HOSTNAME
 
-ZONE_LABEL = "topology.kubernetes.io/zone"
 SHAPE_LABEL = "node-shape"
 GPU = "example.com/gpu"
 
@@ -238,7 +238,7 @@ def node_of(name: str, shape: NodeShape, zone: str) -> Node:
     """Return a node of a shape; `zone`: its zone, "" for none."""
     labels = {HOSTNAME: name, SHAPE_LABEL: shape.name, **shape.labels}
     if zone:
-        labels[ZONE_LABEL] = zone
+        labels[ZONE] = zone
     return Node(
         metadata=ObjectMeta(name=name, labels=labels, annotations=shape.annotations or None),
         spec=NodeSpec(unschedulable=shape.unschedulable, taints=list(shape.taints) or None),

@@ -13,8 +13,9 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from kscheduler.api.objects import Node, NodeCondition, NodeSpec, ObjectMeta
+from kscheduler.api.topology_labels import ZONE
 from kscheduler.errors import ConfigError
-from kscheduler.simulator.workload import ZONE_LABEL, NodeShape, node_of
+from kscheduler.simulator.workload import NodeShape, node_of
 from kscheduler.simulator.workload_devices import NodeDevices
 from kscheduler.snapshot.node_classes import HOSTNAME
 from kscheduler.sweep.spelling import did_you_mean
@@ -51,9 +52,7 @@ class Shapes:
             if shape := shape_of(node):
                 self._of_cluster.setdefault(shape, []).append(node)
         self._generated = {shape.name: shape for shape in generated}
-        self._zones = list(
-            dict.fromkeys(zone for node in nodes if (zone := (node.metadata.labels or {}).get(ZONE_LABEL)))
-        )
+        self._zones = list(dict.fromkeys(zone for node in nodes if (zone := (node.metadata.labels or {}).get(ZONE))))
 
     def check(self, flag: str, shape: str) -> None:
         """Raise ConfigError, with the nearest shape, if there is no such shape."""

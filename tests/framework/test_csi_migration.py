@@ -19,10 +19,9 @@ from kscheduler.api.objects import (
     VsphereVolume,
 )
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeSpec
+from kscheduler.api.topology_labels import BETA_ZONE, ZONE
 from kscheduler.framework.csi_migration import (
-    BETA_ZONE,
     MIGRATED,
-    ZONE,
     NotTranslatable,
     is_migratable,
     kind_of,

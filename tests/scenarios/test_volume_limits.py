@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from kscheduler.api.objects import GCEPersistentDisk, Volume
 from kscheduler.api.storage import PersistentVolume
+from kscheduler.api.topology_labels import ZONE
 from kscheduler.client.kinds import PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS
 from kscheduler.framework.plugins import volumezone
 from kscheduler.framework.plugins.nodevolumelimits import plugin as nodevolumelimits
@@ -30,14 +31,14 @@ class LimitedWorld(World):
 
     def __init__(self) -> None:
         super().__init__()
-        self.add_node(make_node("n0").label(volumezone.ZONE, "a").capacity(cpu="8", memory="8Gi"))
+        self.add_node(make_node("n0").label(ZONE, "a").capacity(cpu="8", memory="8Gi"))
 
     async def __aenter__(self) -> LimitedWorld:
         self.start()
         return self
 
     def add_bound_claim(self, name: str, modes: tuple[str, ...] = ("ReadWriteOnce",), zone: str = "a") -> None:
-        volume, labels = csi_volume(f"v-{name}"), {volumezone.ZONE: zone}
+        volume, labels = csi_volume(f"v-{name}"), {ZONE: zone}
         self.cluster.create_object(replace(volume, metadata=replace(volume.metadata, labels=labels)))
         bound = claim(name, f"v-{name}", modes=modes)
         self.cluster.create_object(replace(bound, metadata=replace(bound.metadata, annotations=BOUND)))
@@ -105,5 +106,5 @@ async def test_a_volume_that_moves_to_the_zone_of_the_node_lets_its_pod_go_there
         world.add_pod(with_claims(make_pod("p"), "c"))
         await world.until_waiting("p", volumezone.REASON)
         there: PersistentVolume = world.cluster.store(PERSISTENT_VOLUMES).objects["v-c"]
-        world.cluster.update_object(replace(there, metadata=replace(there.metadata, labels={volumezone.ZONE: "a"})))
+        world.cluster.update_object(replace(there, metadata=replace(there.metadata, labels={ZONE: "a"})))
         await world.until(world.all_bound, within_s=15)

@@ -18,6 +18,7 @@ from kscheduler.api.storage import (
     StorageClass,
     class_of,
 )
+from kscheduler.api.topology_labels import BETA_REGION, BETA_ZONE, BETWEEN_ZONES, REGION, ZONE
 from kscheduler.framework.claim_hints import by_claims, claim_names
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
@@ -30,15 +31,10 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 NAME = "VolumeZone"
 REASON = "node(s) had no available volume zone"
-BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
-BETA_REGION = "failure-domain.beta.kubernetes.io/region"
-ZONE = "topology.kubernetes.io/zone"
-REGION = "topology.kubernetes.io/region"
 _DEMANDS = "VolumeZone/demands"
 
 _LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 _SUCCESSORS = {BETA_ZONE: ZONE, BETA_REGION: REGION}  # beta label -> the label that took its place
-_SEPARATOR = "__"
 
 _Demand = tuple[str, frozenset[str]]  # (label, the values a node may have there)
 
@@ -143,7 +139,7 @@ def _demands_of(volume: PersistentVolume) -> Iterator[_Demand]:
     labels = volume.metadata.labels or {}
     for label in _LABELS:
         if label in labels:
-            values = frozenset(value.strip() for value in labels[label].split(_SEPARATOR))
+            values = frozenset(value.strip() for value in labels[label].split(BETWEEN_ZONES))
             if "" not in values:
                 yield label, values
 

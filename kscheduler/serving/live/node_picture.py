@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kscheduler.api.topology_labels import in_shown_order
 from kscheduler.serving.live.readings import NodeReading
 
 FULL, HIGHEST, NO_CAPACITY = 250, 254, 255
@@ -19,7 +20,6 @@ PIECE = 500  # rows worked on at once; after that the scheduler's thread has its
 PAUSE_S = 0.001
 MAX_LABELS, MAX_VALUES = 8, 200  # labels by which nodes can be grouped, and different values of one
 MOST_KEYS = 100  # different labels looked at
-_ORDERED = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone", "node.kubernetes.io/instance-type")
 
 
 class NodePicture:
@@ -118,9 +118,8 @@ async def _groups(labels: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
         if at % PIECE == PIECE - 1:
             await asyncio.sleep(PAUSE_S)
     useful = [key for key, counts in values.items() if 1 < len(counts) <= MAX_VALUES]
-    order = {key: place for place, key in enumerate(_ORDERED)}
     found = []
-    for key in sorted(useful, key=lambda key: (order.get(key, len(order)), key))[:MAX_LABELS]:
+    for key in in_shown_order(useful)[:MAX_LABELS]:
         index = {value: at for at, value in enumerate(sorted(values[key]))}
         of_node = [index.get(each[key], -1) if key in each else -1 for each in labels]
         found.append({"key": key, "values": list(index), "of_node": of_node})

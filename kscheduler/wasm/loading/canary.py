@@ -18,6 +18,7 @@ import msgspec
 
 from kscheduler.api.decode import convert_object
 from kscheduler.api.objects import Node, Pod
+from kscheduler.api.topology_labels import ZONE
 from kscheduler.cache.cache import Cache
 from kscheduler.errors import PluginError
 from kscheduler.framework.cycle_state import CycleState
@@ -197,7 +198,7 @@ def _pods() -> list[Pod]:
 
 def _node(name: str, zone: str) -> Node:
     room = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
-    labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone}
+    labels = {"kubernetes.io/hostname": name, ZONE: zone}
     document = {"metadata": {"name": name, "labels": labels}, "status": {"allocatable": room, "capacity": room}}
     return convert_object(document, Node)
 

@@ -20,6 +20,7 @@ from kscheduler.api.objects import (
     Volume,
 )
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeSpec
+from kscheduler.api.topology_labels import BETA_ZONE, REGION, ZONE
 from kscheduler.cache.cache import Cache
 from kscheduler.config.releases import RELEASES, Release
 from kscheduler.framework.cycle_state import CycleState
@@ -27,7 +28,7 @@ from kscheduler.framework.faults import CycleFault, running
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.nodevolumelimits.plugin import NodeVolumeLimits
 from kscheduler.framework.plugins.volumerestrictions import VolumeRestrictions
-from kscheduler.framework.plugins.volumezone import BETA_ZONE, REGION, ZONE, VolumeZone
+from kscheduler.framework.plugins.volumezone import VolumeZone
 from kscheduler.framework.status import Code, Status
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod

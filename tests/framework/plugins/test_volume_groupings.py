@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kscheduler.api.objects import AWSElasticBlockStore, GCEPersistentDisk, Pod, Volume
+from kscheduler.api.topology_labels import ZONE
 from kscheduler.framework.events import EventResource, Registration
 from kscheduler.framework.plugins.nodevolumelimits.plugin import NodeVolumeLimits
 from kscheduler.framework.plugins.volumerestrictions import VolumeRestrictions
-from kscheduler.framework.plugins.volumezone import ZONE, VolumeZone
+from kscheduler.framework.plugins.volumezone import VolumeZone
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_pod
 from tests.support.framework_bench import Bench

@@ -4,9 +4,10 @@ import pytest
 
 from kscheduler.api.objects import ObjectMeta, PersistentVolumeClaimSpec
 from kscheduler.api.storage import BETA_STORAGE_CLASS, PersistentVolumeClaim
+from kscheduler.api.topology_labels import BETA_REGION, BETA_ZONE, REGION, ZONE
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import Registration
-from kscheduler.framework.plugins.volumezone import BETA_REGION, BETA_ZONE, REASON, REGION, ZONE, VolumeZone
+from kscheduler.framework.plugins.volumezone import REASON, VolumeZone
 from kscheduler.framework.status import SKIP, Code, Status
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod

@@ -13,18 +13,15 @@ from msgspec.structs import replace
 
 from kscheduler.api.objects import NodeSelector, NodeSelectorTerm, SelectorRequirement
 from kscheduler.api.storage import MIGRATED_PLUGINS, CSINode, PersistentVolume
+from kscheduler.api.topology_labels import BETA_REGION, BETA_ZONE, BETWEEN_ZONES, REGION, ZONE
 from kscheduler.framework.csi_migration import (
-    BETA_ZONE,
-    BETWEEN_ZONES,
     MIGRATED,
-    ZONE,
     NotTranslatable,
     gce_region,
     gce_zones,
     kind_of,
 )
 
-_REGION, _BETA_REGION = "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"
 _EBS_URL = re.compile(r"aws://[^/?#]*/+vol-[^/]*/*")
 
 
@@ -81,8 +78,8 @@ def _under_zone_label(volume: PersistentVolume, csi_zone: str) -> NodeSelector |
         terms = _rename(terms, zone, csi_zone)
     elif zone in (volume.metadata.labels or {}):
         terms = _add(terms, csi_zone, (volume.metadata.labels or {})[zone].split(BETWEEN_ZONES))
-    if region == _BETA_REGION and _has_values(terms, region):
-        terms = _rename(terms, region, _REGION)
+    if region == BETA_REGION and _has_values(terms, region):
+        terms = _rename(terms, region, REGION)
     if not terms:
         return _required(volume)
     return NodeSelector(node_selector_terms=terms)
@@ -93,10 +90,10 @@ def _labels_in_use(volume: PersistentVolume) -> tuple[str, str]:
     keys = {need.key for term in _terms(volume) for need in term.match_expressions or ()}
     for found in (keys, set(volume.metadata.labels or {})):
         if ZONE in found:
-            return ZONE, _REGION
+            return ZONE, REGION
         if BETA_ZONE in found:
-            return BETA_ZONE, _BETA_REGION
-    return ZONE, _REGION
+            return BETA_ZONE, BETA_REGION
+    return ZONE, REGION
 
 
 def _required(volume: PersistentVolume) -> NodeSelector | None:
