@@ -35,6 +35,7 @@ from kscheduler.client.retry_pauses import Backoff
 from kscheduler.client.times import micro_time
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, ConfigError, Conflict, Gone, KSchedulerError, NotFound
+from kscheduler.input.int32 import MAX_INT32
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +45,6 @@ _WATCH_TIMEOUT_S = (300.0, 600.0)
 WATCH_PAUSE_S = 30.0  # at most, after the watch of the Lease has failed
 UNANSWERED_PAUSE_S = 1.0  # after a try to acquire that failed for want of a good answer
 ENDED_PERIOD_S = 1.0  # between two questions whether the holder has ended, where that can be known
-MAX_INT32 = 2**31 - 1  # the widest number a Lease holds: an apiserver refuses to read, or to store, more
 CONFIRM_MOST_S = 6.0  # a list of some pages, or a watch that shows in 3 s that it works
 
 
@@ -375,6 +375,7 @@ class LeaderElector:
             lease_duration_seconds=_whole_seconds(config.lease_duration_s),
             acquire_time=old.acquire_time if renews else now,
             renew_time=now,
+            # An apiserver refuses to read, or to store, a Lease whose numbers are wider.
             lease_transitions=min((old.lease_transitions or 0) + (0 if renews else 1), MAX_INT32),
         )
         return with_handover(Lease(metadata=lease.metadata, spec=spec), None)

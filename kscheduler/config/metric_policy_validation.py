@@ -23,6 +23,7 @@ from kscheduler.config.metric_policy import (
     SelfLoad,
 )
 from kscheduler.config.quantity import parse_double, parse_exact
+from kscheduler.input.int32 import MAX_INT32
 from kscheduler.input.names import qualified_name_faults
 
 GOALS = ("Minimize", "Maximize", "Target", "LowRisk")
@@ -250,7 +251,7 @@ def _once(path: str, metric: str, seen: set[str], filtered: Collection[str]) -> 
 
 
 def _validate_plan_b(path: str, plan: PlanB, known: _References) -> list[str]:
-    faults = in_range(f"{path}.afterFailures", plan.after_failures, 1, 2**31 - 1)
+    faults = in_range(f"{path}.afterFailures", plan.after_failures, 1, MAX_INT32)
     if plan.action not in ACTIONS:
         faults.append(not_supported(f"{path}.action", plan.action, ACTIONS))
     elif plan.action != "Profile":

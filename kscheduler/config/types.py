@@ -15,6 +15,7 @@ import msgspec
 from kscheduler.config.duration import Duration
 from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.errors import ConfigError
+from kscheduler.input.int32 import MAX_INT32, MIN_INT32
 from kscheduler.input.redaction import Secret, SecretURL
 
 API_GROUP = "kubescheduler.config.k8s.io"
@@ -22,7 +23,7 @@ API_VERSION = f"{API_GROUP}/v1"
 KIND = "KubeSchedulerConfiguration"
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 
-Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int32 = Annotated[int, msgspec.Meta(ge=MIN_INT32, le=MAX_INT32)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 ArgsT = TypeVar("ArgsT", bound="PluginArgs")

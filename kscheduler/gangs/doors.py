@@ -30,9 +30,9 @@ from kscheduler.api.quantity import parse_milli
 from kscheduler.config.releases import Release
 from kscheduler.errors import DecodeError
 from kscheduler.gangs.gang import COMPOSITE_API, Disruption, Gang, GangKey, Topology
+from kscheduler.input.int32 import MAX_INT32
 from kscheduler.input.names import is_qualified_name
 
-MAX_INT32 = (1 << 31) - 1
 POLICY_PATH, DISRUPTION_PATH = "spec.schedulingPolicy", "spec.disruptionMode"
 
 

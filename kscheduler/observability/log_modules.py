@@ -13,8 +13,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
+from kscheduler.input.int32 import MAX_INT32
+
 PACKAGE = Path(__file__).parents[1]
-_MOST = 2**31 - 1
 
 
 class ModuleVerbosity(NamedTuple):
@@ -31,8 +32,8 @@ def _parse(setting: str) -> ModuleVerbosity:
     pattern, equals, number = setting.partition("=")
     if not pattern or not equals or not number or "=" in number:
         raise ValueError(f'"{setting}" does not have the pattern=N format')
-    if not re.fullmatch("[0-9]+", number) or int(number) > _MOST:
-        raise ValueError(f'parsing verbosity in "{setting}": expected an integer from 0 to {_MOST}')
+    if not re.fullmatch("[0-9]+", number) or int(number) > MAX_INT32:
+        raise ValueError(f'parsing verbosity in "{setting}": expected an integer from 0 to {MAX_INT32}')
     return ModuleVerbosity(pattern, int(number))
 
 

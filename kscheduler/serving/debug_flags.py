@@ -14,12 +14,12 @@ from collections.abc import Callable
 
 from aiohttp import web
 
+from kscheduler.input.int32 import MAX_INT32
 from kscheduler.serving.listener import Handler
 
 log = logging.getLogger(__name__)
 
 PATH = "/debug/flags/v"
-_MOST = 2**31 - 1
 
 
 def verbosity_switch(set_verbosity: Callable[[int], None]) -> Handler:
@@ -27,8 +27,8 @@ def verbosity_switch(set_verbosity: Callable[[int], None]) -> Handler:
 
     async def answer(request: web.Request) -> web.StreamResponse:
         text = (await request.text()).strip()
-        if not re.fullmatch("[0-9]+", text) or int(text) > _MOST:
-            raise web.HTTPBadRequest(text=f"expected a verbosity from 0 to {_MOST}, got {text[:40]!r}")
+        if not re.fullmatch("[0-9]+", text) or int(text) > MAX_INT32:
+            raise web.HTTPBadRequest(text=f"expected a verbosity from 0 to {MAX_INT32}, got {text[:40]!r}")
         set_verbosity(int(text))
         log.info("verbosity of the log changed", extra={"verbosity": int(text)})
         return web.Response(text=f"successfully set klog.logging.verbosity to {text}\n")

@@ -17,13 +17,13 @@ from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.framework.plugins.registry import known_plugins
+from kscheduler.input.int32 import MAX_INT32
 from kscheduler.simulator.configuration import check_simulated
 from kscheduler.sweep.patches import parse_path, patched
 from kscheduler.sweep.spelling import did_you_mean
 from kscheduler.wasm.plugins import GuestPlugins
 
 SOURCE = "the changed configuration"
-MAX_WEIGHT = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class ConfigurationChanges:
 def parse_weight(flag: str, text: str) -> tuple[str, int]:
     """Parse `PLUGIN=N`. Raises ConfigError."""
     plugin, _, number = text.rpartition("=")
-    if not plugin or not number.isdecimal() or not number.isascii() or not 0 < int(number[:12]) <= MAX_WEIGHT:
+    if not plugin or not number.isdecimal() or not number.isascii() or not 0 < int(number[:12]) <= MAX_INT32:
         raise ConfigError(f'{flag}: expected a plugin and its weight, such as NodeResourcesFit=5, got "{text}"')
     return plugin, int(number)
 

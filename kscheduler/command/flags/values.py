@@ -12,6 +12,7 @@ from kscheduler.api.quantity import parse_units
 from kscheduler.config.duration import Duration
 from kscheduler.errors import DecodeError
 from kscheduler.explain.options import DEFAULT_SERVER, MAX_TOP_NODES
+from kscheduler.input.int32 import MAX_INT32, MIN_INT32
 from kscheduler.input.redaction import SecretURL
 from kscheduler.serving.options import NamedPair
 from kscheduler.serving.tls_policy import VERSIONS
@@ -82,8 +83,8 @@ def tls_version(text: str) -> str:
 
 
 port = _integer(0, 65535)
-int32 = _integer(-(2**31), 2**31 - 1)
-verbosity = _integer(0, 2**31 - 1)
+int32 = _integer(MIN_INT32, MAX_INT32)
+verbosity = _integer(0, MAX_INT32)
 seed = _integer(0, 2**64 - 1)
 positive = _integer(1, 100_000)
 count = _integer(0, 10_000_000)

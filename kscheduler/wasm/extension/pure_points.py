@@ -18,6 +18,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.faults import CycleFault
 from kscheduler.framework.interface import MAX_NODE_SCORE
 from kscheduler.framework.status import Code
+from kscheduler.input.int32 import MAX_INT32, MIN_INT32
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.wasm.extension.base import BINDING_EXPORTS, FOLLOWING_EXPORTS, ExtensionPlugin
@@ -27,7 +28,6 @@ from kscheduler.wasm.extension.points import FilterPoint, PreFilterPoint, ScoreP
 from kscheduler.wasm.loading.compiling import Version
 
 _PERSONAL_EXPORTS = BINDING_EXPORTS | FOLLOWING_EXPORTS | {"normalizescore"}
-_LOWEST, _HIGHEST = -(1 << 31), (1 << 31) - 1  # the range of a guest's scores
 
 
 class PurePoint(ExtensionPlugin):
@@ -192,6 +192,6 @@ class PureScorePoint(PurePoint, ScorePoint):
             return
         clear_raw(verdicts, scores)
         if not self.unscored(cycle, known) and self.scored(cycle, known):
-            row = set_raws(verdicts, scores, memoryview(known.scores).cast("B"), _LOWEST, _HIGHEST)
+            row = set_raws(verdicts, scores, memoryview(known.scores).cast("B"), MIN_INT32, MAX_INT32)
             if row >= 0:
                 raise PluginError(f"expected a score of 32 bits for row {row}")

@@ -16,7 +16,9 @@ import msgspec
 from kscheduler.api.labels import CompiledLabelSelector, Operator, Requirement, Token, compile_label_selector
 from kscheduler.api.objects import Pod, TopologySpreadConstraint
 from kscheduler.api.pod_affinity import namespace_token
+from kscheduler.api.topology_labels import ZONE
 from kscheduler.errors import DecodeError
+from kscheduler.input.int32 import MAX_INT32
 from kscheduler.snapshot.node_classes import HOSTNAME
 from kscheduler.snapshot.owners import controller_of
 from kscheduler.snapshot.pod_info import PodInfo
@@ -30,10 +32,9 @@ PATH = "spec.topologySpreadConstraints"
 
 SYSTEM_DEFAULTS = (
     TopologySpreadConstraint(max_skew=3, topology_key=HOSTNAME, when_unsatisfiable=SOFT),
-    TopologySpreadConstraint(max_skew=5, topology_key="topology.kubernetes.io/zone", when_unsatisfiable=SOFT),
+    TopologySpreadConstraint(max_skew=5, topology_key=ZONE, when_unsatisfiable=SOFT),
 )
 
-_MAX_INT32 = (1 << 31) - 1
 _KEPT = 4_096  # distinct constraints, with namespace and the labels they read
 
 
@@ -193,14 +194,14 @@ def _constraint(source: TopologySpreadConstraint, pods: CountedPods) -> Constrai
 
 
 def _check(source: TopologySpreadConstraint, path: str) -> None:
-    if not 1 <= source.max_skew <= _MAX_INT32:
-        raise DecodeError(f"{path}.maxSkew: expected 1..{_MAX_INT32}, got {source.max_skew}")
+    if not 1 <= source.max_skew <= MAX_INT32:
+        raise DecodeError(f"{path}.maxSkew: expected 1..{MAX_INT32}, got {source.max_skew}")
     if not source.topology_key:
         raise DecodeError(f"{path}.topologyKey: expected the key of a node label, got none")
     if source.when_unsatisfiable not in (HARD, SOFT):
         raise DecodeError(f'{path}.whenUnsatisfiable: expected {HARD} or {SOFT}, got "{source.when_unsatisfiable}"')
-    if source.min_domains is not None and not 1 <= source.min_domains <= _MAX_INT32:
-        raise DecodeError(f"{path}.minDomains: expected 1..{_MAX_INT32}, got {source.min_domains}")
+    if source.min_domains is not None and not 1 <= source.min_domains <= MAX_INT32:
+        raise DecodeError(f"{path}.minDomains: expected 1..{MAX_INT32}, got {source.min_domains}")
     for name, policy in (
         ("nodeAffinityPolicy", source.node_affinity_policy),
         ("nodeTaintsPolicy", source.node_taints_policy),
