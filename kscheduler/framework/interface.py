@@ -39,6 +39,7 @@ from kscheduler.framework.evictions import Endings, Evictions
 from kscheduler.framework.extender_verdict import Proposal
 from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.status import Status
+from kscheduler.framework.stopwatch import stands_still
 from kscheduler.framework.telemetry import Telemetry
 from kscheduler.framework.tie_bits import TieBits
 from kscheduler.quotas.elastic import ElasticQuotas
@@ -550,10 +551,6 @@ class NoPermitWaits:
         return iter(())
 
 
-def _stands_still() -> float:
-    return 0.0
-
-
 async def _without_limit(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
     return await work
 
@@ -589,7 +586,7 @@ class Handle:
     bind: Callable[[PodInfo, str], Awaitable[None]] = _bind_nothing  # (pod, node name); raises the APIError family
     namespaces: Namespaces = field(default_factory=Namespaces)  # for namespace selectors of affinity terms
     owners: Owners = field(default_factory=Owners)  # for pods that state no spread constraints
-    stopwatch: Callable[[], float] = _stands_still  # seconds, to measure plugins; never for decisions
+    stopwatch: Callable[[], float] = stands_still  # seconds, to measure plugins; never for decisions
     within: Callable[[float, Coroutine[Any, Any, Any]], Awaitable[Any]] = _without_limit  # (limit in seconds, work)
     volumes: Volumes = field(default_factory=Volumes)  # claims, volumes, classes, drivers, capacities, attachments
     # Merge patches of an object in the given resource version; raise the APIError family, Conflict if it has changed.

@@ -40,6 +40,7 @@ from kscheduler.framework.events import (
     waiting_pod_label,
 )
 from kscheduler.framework.status import Code, Status
+from kscheduler.framework.stopwatch import stands_still
 from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.active_queue import ActiveQueue, LessKey
 from kscheduler.queue.backoff_queue import Backoff, BackoffQueue, is_backing_off
@@ -59,10 +60,6 @@ MOST_EVENTS = 256  # that are remembered: far more than there are constants
 _GONE: Final = Pool.GONE
 _IN_FLIGHT: Final = Pool.IN_FLIGHT
 _DEBUG = os.environ.get("KSCHEDULER_DEBUG") == "1"
-
-
-def _stands_still() -> float:
-    return 0.0
 
 
 class QueueCounts(NamedTuple):
@@ -96,8 +93,8 @@ class SchedulingQueue:
         max_backoff_s: float = 10.0,
         max_in_unschedulable_s: float = 300.0,
         observer: Measurements | None = None,
-        stopwatch: Callable[[], float] = _stands_still,
-        clock: Callable[[], float] = _stands_still,
+        stopwatch: Callable[[], float] = stands_still,
+        clock: Callable[[], float] = stands_still,
         piece_steps: int = PIECE_STEPS,
         lane_of: Callable[[PodInfo], Lane] | None = None,
         release: Release = DEFAULT_RELEASE,

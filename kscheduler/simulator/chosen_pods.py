@@ -12,6 +12,7 @@ from collections.abc import Container, Sequence
 from kscheduler.clock import Clock
 from kscheduler.explain.decisions import NOTHING_REVIEWED, DecisionLog
 from kscheduler.explain.options import DecisionLogOptions
+from kscheduler.framework.stopwatch import stands_still
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
@@ -26,7 +27,7 @@ class ChosenPodsLog(DecisionLog):
 
     def __init__(self, pods: Container[str], options: DecisionLogOptions, table: NodeTable, clock: Clock) -> None:
         """Create an empty log. `pods`: namespace/name of the chosen ones."""
-        super().__init__(options, table, clock, lambda: 0.0)  # details take no time, so the budget is never used up
+        super().__init__(options, table, clock, stands_still)  # details take no time, so the budget is never used up
         self._pods = pods
         self.spare.from_s = math.inf  # no other decision is made in the general lane for its details
 

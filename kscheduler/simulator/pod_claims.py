@@ -19,6 +19,7 @@ from kscheduler.errors import DecodeError
 from kscheduler.explain.claim_list import claims_document, list_claims
 from kscheduler.explain.claims import ClaimExplainer
 from kscheduler.framework.plugins.dynamicresources.claims import NotReady, find_claims
+from kscheduler.framework.stopwatch import stands_still
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.node_table import NodeTable
@@ -71,7 +72,7 @@ class ClaimBook:
         there = [pod for pod in self._cluster.pods.values() if pod.metadata.uid not in self._ended]
         waiting = sorted((pod for pod in there if not pod.spec.node_name), key=lambda pod: -(pod.spec.priority or 0))
         # The stopwatch stands still, since equal runs have equal reports: MAX_NODES bounds the time.
-        explainer = ClaimExplainer(self._devices(release), release, lambda: 0.0)
+        explainer = ClaimExplainer(self._devices(release), release, stands_still)
         nodes = self._nodes()
         found: list[ClaimsOfPod] = []
         explained = 0

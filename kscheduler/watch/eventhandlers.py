@@ -41,6 +41,7 @@ from kscheduler.framework.events import (
     waiting_pod_label,
 )
 from kscheduler.framework.nominations import Nominations
+from kscheduler.framework.stopwatch import stands_still
 from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.pod_info import Pool
 from kscheduler.queue.scheduling_queue import SchedulingQueue
@@ -52,10 +53,6 @@ log = logging.getLogger(__name__)
 
 
 _NOBODY: Mapping[str, WaitingPod] = {}
-
-
-def _stands_still() -> float:
-    return 0.0
 
 
 class PodEvents:
@@ -77,7 +74,7 @@ class PodEvents:
         on_gone: Callable[[str], None],
         waiting: Mapping[str, WaitingPod] = _NOBODY,
         past_bindings: PastBindings | None = None,
-        stopwatch: Callable[[], float] = _stands_still,
+        stopwatch: Callable[[], float] = stands_still,
     ) -> None:
         self._cache = cache
         self._cached = cache.uids()
