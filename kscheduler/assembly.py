@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kscheduler.api.objects import Pod
 from kscheduler.cache.cache import Cache
+from kscheduler.client.adaptive_limit import DEFAULT_BIND_CONCURRENCY
 from kscheduler.client.bind_lane import BindLane
 from kscheduler.client.binder import Binder
 from kscheduler.client.claim_writer import ClaimWriter
@@ -74,6 +75,7 @@ from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.pod_times import BINDINGS_KNOWN_S
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status
+from kscheduler.framework.stopwatch import stands_still
 from kscheduler.framework.telemetry import Telemetry
 from kscheduler.observability.measurements import Measurements
 from kscheduler.observability.metrics import Metrics
@@ -108,7 +110,6 @@ if TYPE_CHECKING:
     from kscheduler.telemetry.source import MakeSource
     from kscheduler.wasm.plugins import GuestPlugins
 
-DEFAULT_BIND_CONCURRENCY = 64
 # A plugin that still runs so long after it was cancelled ignores that. Nobody waits for it longer: its pod would never
 # be tried again, and the process could not stop.
 LEAVE_AFTER_S = 2.0
@@ -137,7 +138,7 @@ class Options:
 
 def check_supported(config: SchedulerConfig, guests: GuestPlugins | None = None) -> None:
     """Raise ConfigError, as a Scheduler would, for a valid configuration that names something unsupported."""
-    build_extenders(config, Measurements(), lambda: 0.0)
+    build_extenders(config, Measurements(), stands_still)
     telemetry_settings(config)
     _check_gangs(config)
     if keeps_queues(config):

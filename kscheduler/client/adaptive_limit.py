@@ -21,6 +21,7 @@ import math
 
 MINIMUM = 4
 START = 8
+DEFAULT_BIND_CONCURRENCY = 64  # the ceiling for bindings if no --bind-concurrency is given
 NEAR_S = 0.02
 FAR_S = 0.1
 _NEAR, _FAR = 2.0, 4.0  # times the floor

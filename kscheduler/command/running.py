@@ -20,7 +20,8 @@ from typing import Any, TypeVar
 
 import uvloop
 
-from kscheduler.assembly import DEFAULT_BIND_CONCURRENCY, check_supported
+from kscheduler.assembly import check_supported
+from kscheduler.client.adaptive_limit import DEFAULT_BIND_CONCURRENCY
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.fault_log import report_fault
 from kscheduler.client.gone_holder import GoneHolder

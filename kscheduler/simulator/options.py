@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kscheduler.client.adaptive_limit import DEFAULT_BIND_CONCURRENCY
 from kscheduler.config.emulated_version import add_emulated_version
 from kscheduler.config.gate_flag import add_feature_gates, gates_in_words, parsed_gates
 from kscheduler.config.releases import DEFAULT_RELEASE, Release
@@ -20,7 +21,6 @@ DEFAULT_PODS = "1000"
 # A binding takes a few milliseconds on an apiserver with a machine of its own and no other load.
 DEFAULT_BIND_LATENCY_S = 0.005
 LONGEST_BIND_LATENCY_S = 30.0  # after which the scheduler takes a request for lost
-DEFAULT_BIND_CONCURRENCY = 64
 DEFAULT_RETRY_WAITING_S = 300.0
 
 

@@ -31,12 +31,12 @@ from typing import Any
 
 import msgspec
 
+from kscheduler.client.adaptive_limit import DEFAULT_BIND_CONCURRENCY
 from kscheduler.config.decode import decode, describe
 from kscheduler.config.document import read_document
 from kscheduler.config.duration import Duration
 from kscheduler.config.emulated_version import parse_emulated_version
 from kscheduler.errors import ConfigError
-from kscheduler.simulator.options import DEFAULT_BIND_CONCURRENCY
 from kscheduler.simulator.traces import DEFAULT_GPU_RESOURCE
 from kscheduler.sweep.metrics import DEFAULT_METRICS, check_metric
 from kscheduler.sweep.spelling import did_you_mean
