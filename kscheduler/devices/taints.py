@@ -22,13 +22,6 @@ def are_tolerated(taints: Collection[DeviceTaint], tolerations: Sequence[DeviceT
     return all(any(tolerates(toleration, taint) for toleration in tolerations) for taint in taints)
 
 
-def apply_taint_rules(
-    slices: Sequence[ResourceSlice], rules: Sequence[DeviceTaintRule], release: Release
-) -> list[ResourceSlice]:
-    """Return the slices with the taints of all rules; those that no rule concerns are the same objects."""
-    return [with_taint_rules(each, rules, release) for each in slices]
-
-
 def with_taint_rules(published: ResourceSlice, rules: Sequence[DeviceTaintRule], release: Release) -> ResourceSlice:
     """Return a slice whose devices have the taints of the rules that select them, behind their own taints.
 

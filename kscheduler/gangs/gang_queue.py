@@ -576,11 +576,6 @@ class GangQueue(SchedulingQueue):
         """Return whether a gang comes before another one, were both in activeQ."""
         return self._less_key(one) < self._less_key(other)
 
-    @property
-    def parked_gangs(self) -> int:
-        """The number of gangs that cannot be tried, since they lack pods or their object."""
-        return len(self._parked)
-
     def counts(self) -> QueueCounts:
         """Return the number of pods in each pool. Members count where their gang is.
 

@@ -4,7 +4,7 @@ The methods here are synchronous and have no latency; `client()` returns a clien
 faults and outages. As in the real apiserver, all kinds share one resource version, updates are checked for conflicts,
 bindings follow its rules, conditions are merged by type, and a patch that changes nothing makes no new version.
 Not modelled: validation, quota, garbage collection, the statuses of disruption budgets, kubelets (a bound pod stays
-Pending until `set_pod_phase`).
+Pending until `update_pod` sets another phase).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from kscheduler.client.kinds import (
 )
 from kscheduler.client.merge_patch import merge, patched, versioned
 from kscheduler.client.pod_group_kinds import COMPOSITE_POD_GROUPS, COSCHEDULING_POD_GROUPS, pod_groups
-from kscheduler.client.protocol import Binding, Event, EventSeries, PodStatusPatch
+from kscheduler.client.protocol import Binding, Event, PodStatusPatch
 from kscheduler.client.times import rfc3339
 from kscheduler.clock import Clock
 from kscheduler.config.releases import DEFAULT_RELEASE, Release
@@ -248,12 +248,6 @@ class Cluster:
         elif pod.metadata.deletion_timestamp is None:
             ends = rfc3339(self.clock.wall() + grace_s(pod))
             self._put(self._pods, replace(pod, metadata=replace(pod.metadata, deletion_timestamp=ends)))
-
-    def set_pod_phase(self, key: str, phase: str) -> None:
-        """Set the pod's phase (Running, Succeeded, Failed), as its kubelet would."""
-        pod = self._existing_pod(key, "")
-        if pod.status.phase != phase:
-            self._put(self._pods, replace(pod, status=replace(pod.status, phase=phase)))
 
     def bind(self, binding: Binding) -> None:
         """Bind a pod as POST pods/binding does. As in the apiserver, the node need not exist."""
@@ -480,10 +474,6 @@ class Cluster:
         if key not in self._events:
             raise _not_found("events.events.k8s.io", event.name)
         self._events[key] = event
-
-    def series_of(self, event: Event) -> EventSeries | None:
-        """Return the `series` field of the stored Event that has this namespace and name; None if it has no series."""
-        return self._events[f"{event.namespace}/{event.name}"].series
 
     # --- any object -----------------------------------------------------------------------------------------------
 

@@ -38,6 +38,7 @@ from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import ClusterClient
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
+from tests.support.changes import set_pod_phase
 from tests.support.clocks import ManualClock
 from tests.support.recorder import Recorder
 
@@ -163,7 +164,7 @@ def test_finished_pods_leave_an_informer_that_selects_the_others() -> None:
     async def scenario(world: World) -> None:
         world.pod("a")
         await asyncio.sleep(1)
-        world.cluster.set_pod_phase("ns/a", "Succeeded")
+        set_pod_phase(world.cluster, "ns/a", "Succeeded")
         await asyncio.sleep(1)
         assert world.take() == ["add ns/a", "delete ns/a"]
 

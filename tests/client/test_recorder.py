@@ -128,7 +128,7 @@ class World:
         return list(self.cluster.events)
 
     def series(self, index: int = 0) -> EventSeries | None:
-        return self.cluster.series_of(self.events[index])
+        return self.events[index].series
 
 
 def simulate(scenario: Callable[[World], Awaitable[None]], **options: Any) -> None:
@@ -218,7 +218,7 @@ def test_a_pod_in_another_version_gets_an_event_of_its_own() -> None:
         world.fail(changed, note="too late")
         world.fail(changed, note="too late again")
         await asyncio.sleep(1)
-        found = {event.note: world.cluster.series_of(event) for event in world.events}
+        found = {event.note: event.series for event in world.events}
         assert found == {"too large": None, "too late": EventSeries(2, 1_700_000_000.0)}
 
     simulate(scenario)

@@ -12,7 +12,7 @@ from kscheduler.api.devices import (
     DeviceToleration,
 )
 from kscheduler.config.releases import Release
-from kscheduler.devices.taints import apply_taint_rules
+from kscheduler.devices.taints import with_taint_rules
 from tests.devices.building import (
     DRIVER,
     NEW,
@@ -104,29 +104,29 @@ def test_taints_are_ignored_while_their_gate_is_off(release: Release) -> None:
 )
 def test_a_rule_taints_the_devices_that_its_selector_names(selector: DeviceTaintSelector, tainted: list[str]) -> None:
     slices = [make_slice("s1", devices("a", "b")), make_slice("s2", devices("x"), pool="other")]
-    patched = apply_taint_rules(slices, [rule(selector)], NEW)
+    patched = [with_taint_rules(each, [rule(selector)], NEW) for each in slices]
     found = [each for published in patched for each in published.spec.devices or ()]
     assert [each.name for each in found if each.taints == [BROKEN]] == tainted
     assert [each.name for each in found if not each.taints] == [n for n in ("a", "b", "x") if n not in tainted]
 
 
 def test_a_rule_without_a_selector_taints_all_devices_in_1_36_and_none_since_1_37() -> None:
-    slices = [make_slice("s", devices("a"))]
-    assert apply_taint_rules(slices, [rule(None)], NEW)[0] is slices[0]
-    (patched,) = apply_taint_rules(slices, [rule(None)], OLD_WITH_RULES)
+    published = make_slice("s", devices("a"))
+    assert with_taint_rules(published, [rule(None)], NEW) is published
+    patched = with_taint_rules(published, [rule(None)], OLD_WITH_RULES)
     assert (patched.spec.devices or [])[0].taints == [BROKEN]
 
 
 def test_rules_do_nothing_while_their_gate_is_off() -> None:
-    slices = [make_slice("s", devices("a"))]
-    assert apply_taint_rules(slices, [rule(DeviceTaintSelector())], OLD)[0] is slices[0]
+    published = make_slice("s", devices("a"))
+    assert with_taint_rules(published, [rule(DeviceTaintSelector())], OLD) is published
 
 
 def test_taints_of_rules_come_behind_those_of_the_device_and_slices_without_are_kept() -> None:
     hot, cold = DeviceTaint("hot", "", "NoSchedule"), DeviceTaint("cold", "", "NoSchedule")
     slices = [make_slice("s1", [device("a", taints=[BROKEN])]), make_slice("s2", devices("x"), pool="other")]
     rules = [rule(DeviceTaintSelector(device="a"), hot), rule(DeviceTaintSelector(pool="pool"), cold)]
-    patched = apply_taint_rules(slices, rules, NEW)
+    patched = [with_taint_rules(each, rules, NEW) for each in slices]
     assert (patched[0].spec.devices or [])[0].taints == [BROKEN, hot, cold]
     assert patched[1] is slices[1]
     assert (slices[0].spec.devices or [])[0].taints == [BROKEN]

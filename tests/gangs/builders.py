@@ -7,6 +7,9 @@ from typing import Any
 from kscheduler.api.pod_groups import COSCHEDULING_GROUP, POD_GROUP_LABEL
 from kscheduler.gangs.doors import COSCHEDULING_DOOR, Doors
 from kscheduler.gangs.gang import Gang, GangKey
+from kscheduler.gangs.gang_queue import GangQueue
+from kscheduler.gangs.registry import Registry
+from kscheduler.queue.pod_info import Pool
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing.wrappers import make_pod
 
@@ -31,3 +34,9 @@ def pod(name: str, of: str = "", *, priority: int = 0, gate: str = "", node: str
     if node:
         builder = builder.node(node)
     return PodInfo(builder.obj())
+
+
+def parked_gangs(queue: GangQueue, registry: Registry) -> int:
+    """Return how many gangs cannot be tried, since they lack pods or their object."""
+    entries = [queue.stand_in(tracked.key) for tracked in registry]
+    return sum(entry is not None and entry.pool is Pool.PARKED for entry in entries)

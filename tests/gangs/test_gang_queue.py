@@ -11,7 +11,7 @@ from kscheduler.gangs.rules import UPSTREAM_1_36, UPSTREAM_1_37, WHOLE, GangRule
 from kscheduler.gangs.tracked_gang import Stage
 from kscheduler.queue.pod_info import Pool
 from kscheduler.snapshot.pod_info import PodInfo
-from tests.gangs.builders import key_of, pod
+from tests.gangs.builders import key_of, parked_gangs, pod
 from tests.gangs.world import World
 from tests.queue.harness import AFFINITY, FIT, Incoming
 
@@ -28,12 +28,12 @@ def test_a_gang_is_popped_once_its_object_and_its_minimum_are_there_in_any_order
         world = World(rules)
         for step in steps:
             assert world.pop() == []
-            assert world.queue.parked_gangs == (1 if world.registry.members else 0)
+            assert parked_gangs(world.queue, world.registry) == (1 if world.registry.members else 0)
             if step == "o":
                 world.set("train", 2)
             else:
                 world.add(pods["ab".index(step)])
-        assert world.queue.parked_gangs == 0
+        assert parked_gangs(world.queue, world.registry) == 0
         assert world.pop() == ["train: a b"], steps
 
 
@@ -54,9 +54,9 @@ def test_a_gang_is_parked_again_when_a_member_or_its_object_goes() -> None:
     world.ready("train", 2)
     world.delete("train-0")
     assert world.pop() == []
-    assert world.queue.parked_gangs == 1
+    assert parked_gangs(world.queue, world.registry) == 1
     world.add(pod("c", "train"))
-    assert world.queue.parked_gangs == 0
+    assert parked_gangs(world.queue, world.registry) == 0
     world.registry.remove_gang(key_of("train"))
     world.queue.reconsider(key_of("train"), world.now)
     assert world.pop() == []
@@ -296,7 +296,7 @@ def test_a_terminating_member_counts_on_until_it_is_gone() -> None:
     world.queue.check()
     assert world.registry.members[terminating.uid].stage is Stage.KNOWN
     world.delete("train-0")
-    assert world.queue.parked_gangs == 1
+    assert parked_gangs(world.queue, world.registry) == 1
 
 
 # --- broken gangs -----------------------------------------------------------------------------------------------
@@ -356,9 +356,9 @@ def test_a_waiting_pod_may_change_its_gang_or_leave_it() -> None:
     world.ready("serve", 1)
     world.update(pod("train-0", "serve"))
     assert world.pop() == ["serve: serve-0 train-0"]
-    assert world.queue.parked_gangs == 1
+    assert parked_gangs(world.queue, world.registry) == 1
     world.update(pod("train-1"))
-    assert world.queue.parked_gangs == 0
+    assert parked_gangs(world.queue, world.registry) == 0
     assert world.pop() == ["train-1"]
 
 
@@ -401,7 +401,7 @@ def test_pods_deleted_in_flight_do_not_come_back() -> None:
     other.delete("train-0")
     other.queue.put_back([stand_in])
     other.queue.check()
-    assert other.queue.parked_gangs == 1
+    assert parked_gangs(other.queue, other.registry) == 1
     assert other.pop() == []
 
 
@@ -455,7 +455,7 @@ def test_a_gated_gang_that_loses_a_member_is_parked_and_tried_when_the_member_is
     world.queue.gate = lambda face: unresolvable("busy").of("NodeResourcesFit")
     world.reject(world.pop_gang())
     world.delete("train-0")
-    assert world.queue.parked_gangs == 1
+    assert parked_gangs(world.queue, world.registry) == 1
     world.queue.gate = lambda face: None
     world.add(pod("again", "train"))
     world.now += 100.0

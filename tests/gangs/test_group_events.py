@@ -19,7 +19,7 @@ from kscheduler.gangs.gang import Topology
 from kscheduler.gangs.group_events import GroupEvents
 from kscheduler.gangs.tracked_gang import Lack, TrackedGang
 from kscheduler.observability.measurements import Measurements
-from tests.gangs.builders import key_of, pod
+from tests.gangs.builders import key_of, parked_gangs, pod
 from tests.gangs.world import World
 from tests.support.clocks import ManualClock
 
@@ -132,4 +132,4 @@ def test_pods_of_a_deleted_object_are_parked() -> None:
     watched.events.on_delete(group(1))
     assert watched.tracked().lack is Lack.OBJECT
     assert watched.world.pop() == []
-    assert watched.world.queue.parked_gangs == 1
+    assert parked_gangs(watched.world.queue, watched.world.registry) == 1

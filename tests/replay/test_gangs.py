@@ -18,6 +18,7 @@ from kscheduler.testing import make_node, make_pod
 from kscheduler.testing.wrappers import PodBuilder
 from tests.replay.recorded_run import Play, decisions, entries, recorded, replayed
 from tests.scenarios.gangs import BY_LABEL, by_field, gang, group, members
+from tests.support.changes import set_pod_phase
 
 
 def run_of(*, by_label: bool) -> Play:
@@ -40,8 +41,8 @@ def run_of(*, by_label: bool) -> Play:
                 await asyncio.sleep(0.1)
             await asyncio.sleep(15.0)
         # One of the gang ends, and what it leaves is taken by another pod.
-        cluster.set_pod_phase("default/evicts-0", "Running")
-        cluster.set_pod_phase("default/evicts-0", "Succeeded")
+        set_pod_phase(cluster, "default/evicts-0", "Running")
+        set_pod_phase(cluster, "default/evicts-0", "Succeeded")
         await asyncio.sleep(5.0)
         late = make_pod("evicts-late").label(POD_GROUP_LABEL, "evicts").req(cpu="2")
         cluster.create_pod(member(late, "evicts").obj())

@@ -18,6 +18,7 @@ from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.testing.wrappers import make_pod
 from tests.scenarios.gang_world import is_binding_of
 from tests.scenarios.gangs import BY_LABEL, GATES, add_members, by_field, gang, group, members, notes
+from tests.support.changes import set_pod_phase
 from tests.support.world import World, in_virtual_time
 
 
@@ -162,8 +163,8 @@ async def test_a_pod_that_is_replaced_joins_a_gang_of_which_others_have_succeede
         for pod in members("train", 4):
             world.add_pod(pod)
         await world.until(world.all_bound)
-        world.cluster.set_pod_phase("default/train-0", "Succeeded")
-        world.cluster.set_pod_phase("default/train-1", "Succeeded")
+        set_pod_phase(world.cluster, "default/train-0", "Succeeded")
+        set_pod_phase(world.cluster, "default/train-1", "Succeeded")
         await world.sleep(5)
         world.cluster.delete_pod("default/train-2", gracefully=True)
         world.cluster.delete_pod("default/train-2")
@@ -180,7 +181,7 @@ async def test_another_run_of_a_gang_begins_together_again() -> None:
             world.add_pod(pod)
         await world.until(world.all_bound)
         for index in range(3):
-            world.cluster.set_pod_phase(f"default/train-{index}", "Succeeded")
+            set_pod_phase(world.cluster, f"default/train-{index}", "Succeeded")
         await world.sleep(5)
         again = [make_pod(f"again-{index}").label(POD_GROUP_LABEL, "train").req(cpu=2) for index in range(3)]
         for pod in again[:2]:
@@ -200,7 +201,7 @@ async def test_pods_that_have_failed_do_not_count_so_that_a_gang_starts_again_to
             world.add_pod(pod)
         await world.until(world.all_bound)
         for index in range(3):
-            world.cluster.set_pod_phase(f"default/train-{index}", "Failed")
+            set_pod_phase(world.cluster, f"default/train-{index}", "Failed")
         await world.sleep(5)
         world.add_pod(make_pod("train-4").label(POD_GROUP_LABEL, "train").req(cpu=2))
         await world.sleep(30)

@@ -11,7 +11,7 @@ from kscheduler.client.protocol import Binding
 from kscheduler.config.load import default_config, parse_config
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.testing import make_node, make_pod
-from tests.support.changes import open_gates, resize
+from tests.support.changes import open_gates, resize, set_pod_phase
 from tests.support.world import World, in_virtual_time
 
 TWO_PROFILES = """
@@ -99,10 +99,10 @@ async def test_finished_pods_give_their_room_back() -> None:
         await world.until(world.all_bound)
         world.add_pod(make_pod("next").req(cpu="1"))
         await world.until(lambda: world.condition("next") is not None)
-        world.cluster.set_pod_phase("default/job", "Running")
+        set_pod_phase(world.cluster, "default/job", "Running")
         await world.sleep(1)
         assert not world.node_of("next")
-        world.cluster.set_pod_phase("default/job", "Succeeded")
+        set_pod_phase(world.cluster, "default/job", "Succeeded")
         await world.until(world.all_bound, within_s=12)
 
 
@@ -231,8 +231,8 @@ async def test_repeated_failures_make_an_event_that_counts_and_one_condition() -
         await world.sleep(15)
         # One Event for the pod as it was at first, and one for the pod with its condition, which counts the rest.
         reported, counting = world.events("p", "FailedScheduling")
-        assert world.cluster.series_of(reported) is None
-        series = world.cluster.series_of(counting)
+        assert reported.series is None
+        series = counting.series
         assert series is not None
         assert series.count >= 2
         assert world.pod("p").metadata.resource_version == version

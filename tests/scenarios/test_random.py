@@ -23,7 +23,17 @@ from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.testing import NodeBuilder, PodBuilder, make_node, make_pod
-from tests.support.changes import cordon, heartbeat, label_pod, open_gates, relabel, resize, taint, tolerate
+from tests.support.changes import (
+    cordon,
+    heartbeat,
+    label_pod,
+    open_gates,
+    relabel,
+    resize,
+    set_pod_phase,
+    taint,
+    tolerate,
+)
 from tests.support.seeds import sampled
 from tests.support.world import World
 
@@ -221,7 +231,7 @@ class Execution:
             cluster.delete_pod(key, gracefully=True)
         elif step.act == "finish":
             if key in cluster.pods and world.node_of(pod_name):
-                cluster.set_pod_phase(key, "Succeeded")
+                set_pod_phase(cluster, key, "Succeeded")
         elif step.act == "recreate":
             cluster.delete_pod(key)
             world.add_pod(step.pod.build(pod_name))

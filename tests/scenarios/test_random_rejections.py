@@ -47,7 +47,17 @@ from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import NodeBuilder, PodBuilder, make_node, make_pod
 from tests.scenarios.fake_extenders import HEAD, FakeExtender, endpoints, only
 from tests.scenarios.plugins import Moody
-from tests.support.changes import cordon, heartbeat, label_pod, open_gates, relabel, resize, taint, tolerate
+from tests.support.changes import (
+    cordon,
+    heartbeat,
+    label_pod,
+    open_gates,
+    relabel,
+    resize,
+    set_pod_phase,
+    taint,
+    tolerate,
+)
 from tests.support.seeds import sampled
 from tests.support.spreads import HOSTNAME, spread
 from tests.support.storage import claim, csi_volume, with_claims, with_volumes
@@ -275,7 +285,7 @@ class Execution:
                 cluster.delete_pod(f"default/{pod_name}", gracefully=step.act != "delete")
             case "finish":
                 if world.node_of(pod_name):
-                    cluster.set_pod_phase(f"default/{pod_name}", "Succeeded")
+                    set_pod_phase(cluster, f"default/{pod_name}", "Succeeded")
             case "bind elsewhere":
                 world.bind_elsewhere(pod_name, node_name)
             case "resize pod":

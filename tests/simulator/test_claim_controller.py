@@ -27,6 +27,7 @@ from kscheduler.simulator.claims_at_start import claims_at_start
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.testing import make_pod
 from tests.devices.building import request
+from tests.support.changes import set_pod_phase
 from tests.support.clocks import ManualClock
 from tests.support.devices import TEMPLATE, gpu_pod, named_claim, template
 
@@ -139,7 +140,7 @@ def test_a_claim_made_for_a_pod_is_deallocated_and_deleted_when_the_pod_ends(ben
     if end == "deleted":
         bench.cluster.delete_pod("default/p")
     else:
-        bench.cluster.set_pod_phase("default/p", "Succeeded")
+        set_pod_phase(bench.cluster, "default/p", "Succeeded")
     bench.settle()
     assert bench.claims == {}
 

@@ -38,6 +38,7 @@ from kscheduler.errors import APIError, Conflict, Gone, NotFound, Unreachable
 from kscheduler.simulator.cluster import Cluster, in_order_of_use
 from kscheduler.simulator.cluster_client import Latency
 from tests.simulator.objects import binding, brief, make_pod, next_batch
+from tests.support.changes import set_pod_phase
 from tests.support.clocks import ManualClock
 
 
@@ -284,8 +285,8 @@ async def test_what_enters_a_selection_is_added_and_what_leaves_it_is_deleted(cl
     unfinished = cluster.client().watch(PODS, resource_version="0", field_selector=UNFINISHED_PODS)
     pod = cluster.create_pod(make_pod("a"))
     cluster.bind(binding(pod))
-    cluster.set_pod_phase(pod.key, "Running")
-    cluster.set_pod_phase(pod.key, "Succeeded")
+    set_pod_phase(cluster, pod.key, "Running")
+    set_pod_phase(cluster, pod.key, "Succeeded")
     cluster.delete_pod(pod.key)
     assert await next_batch(unassigned) == [("ADDED", "a"), ("DELETED", "a")]
     assert await next_batch(assigned) == [("ADDED", "a"), ("MODIFIED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]

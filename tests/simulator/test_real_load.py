@@ -9,6 +9,7 @@ from kscheduler.simulator.real_load import RealLoad
 from kscheduler.simulator.usage import USAGE_CPU
 from kscheduler.testing import make_node
 from tests.simulator.loads import CPU, MEMORY, two_nodes, using
+from tests.support.changes import set_pod_phase
 from tests.support.clocks import ManualClock
 
 
@@ -41,9 +42,9 @@ def test_a_pod_uses_a_node_from_its_binding_until_it_is_gone(cluster: Cluster, c
 def test_a_pod_that_has_finished_uses_nothing(cluster: Cluster) -> None:
     load = RealLoad(cluster)
     cluster.create_pod(using("a", "2").node("n0").obj())
-    cluster.set_pod_phase("default/a", "Running")
+    set_pod_phase(cluster, "default/a", "Running")
     assert shares(load)[0] == 0.5
-    cluster.set_pod_phase("default/a", "Succeeded")
+    set_pod_phase(cluster, "default/a", "Succeeded")
     cluster.delete_pod("default/a")
     assert shares(load)[0] == 0.0
 

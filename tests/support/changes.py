@@ -7,6 +7,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from kscheduler.api.objects import Node, Pod, Taint, Toleration
+from kscheduler.simulator.cluster import Cluster
 
 NodeChange = Callable[[Node], Node]
 PodChange = Callable[[Pod], Pod]
@@ -61,3 +62,10 @@ def open_gates(left: int = 0) -> PodChange:
         return replace(pod, spec=replace(pod.spec, scheduling_gates=gates[len(gates) - left :] or None))
 
     return change
+
+
+def set_pod_phase(cluster: Cluster, key: str, phase: str) -> None:
+    """Set the pod's phase (Running, Succeeded, Failed), as its kubelet would."""
+    pod = cluster.pods[key]
+    if pod.status.phase != phase:
+        cluster.update_pod(replace(pod, status=replace(pod.status, phase=phase)))

@@ -102,7 +102,7 @@ def test_the_event_of_each_version_keeps_its_own_reason_and_only_repetitions_are
         await asyncio.sleep(10)
         writing.cancel()
         await asyncio.gather(writing, return_exceptions=True)
-        counts = [(event.note, cluster.series_of(event)) for event in cluster.events]
+        counts = [(event.note, event.series) for event in cluster.events]
         return [(note, 1 if series is None else series.count) for note, series in counts]
 
     goes_on = "; the version that runs goes on"

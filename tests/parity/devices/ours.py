@@ -26,7 +26,7 @@ from kscheduler.config.releases import RELEASES
 from kscheduler.devices.allocated import AllocatedState
 from kscheduler.devices.allocator import AllocationError, Allocator, PoolError
 from kscheduler.devices.integer_plan import ClaimsPlan
-from kscheduler.devices.taints import apply_taint_rules
+from kscheduler.devices.taints import with_taint_rules
 from tests.devices.deciding import plan_of
 from tests.parity.devices.case import DeviceCase, Object
 from tests.parity.devices.oracle import Decision
@@ -45,11 +45,9 @@ class World:
         self._release = RELEASES[case.release].with_gates(case.gates)
         self._nodes = read_objects(cluster.get("nodes"), Node)
         self._classes = {each.metadata.name: each for each in read_objects(cluster.get("deviceClasses"), DeviceClass)}
-        self._slices = apply_taint_rules(
-            read_objects(cluster.get("resourceSlices"), ResourceSlice),
-            read_objects(cluster.get("deviceTaintRules"), DeviceTaintRule),
-            self._release,
-        )
+        rules = read_objects(cluster.get("deviceTaintRules"), DeviceTaintRule)
+        slices = read_objects(cluster.get("resourceSlices"), ResourceSlice)
+        self._slices = [with_taint_rules(each, rules, self._release) for each in slices]
         self._state = AllocatedState()
         self.allocate(cluster.get("allocated", ()))
         environment = environment_of(self._release)
