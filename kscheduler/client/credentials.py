@@ -180,9 +180,7 @@ def _is_host(name: str) -> bool:
     return len(name) <= 253 and all(len(label) <= 63 for label in name.split("."))
 
 
-async def in_cluster(
-    clock: Clock, *, environ: Mapping[str, str] = os.environ, directory: Path = SERVICE_ACCOUNT
-) -> Credentials:
+async def in_cluster(clock: Clock, *, environ: Mapping[str, str], directory: Path = SERVICE_ACCOUNT) -> Credentials:
     """Load the pod's service account, whose token rotates on disk."""
     library = auth_library()
     configuration = library.configuration()

@@ -267,14 +267,10 @@ class LeaderElector:
 
     # --- one attempt --------------------------------------------------------------------------------------------
 
-    async def _try_once(self, deadline: float | None = None) -> bool:
-        """Try to acquire or renew until `deadline`, by default one renew deadline from now.
-
-        Returns False on any failure.
-        """
-        limit_s = self._config.renew_deadline_s if deadline is None else max(0.0, deadline - self._clock.now())
+    async def _try_once(self, deadline: float) -> bool:
+        """Try to acquire or renew until `deadline`. Returns False on any failure."""
         try:
-            held = await within(limit_s, self._acquire_or_renew())
+            held = await within(max(0.0, deadline - self._clock.now()), self._acquire_or_renew())
             self._works_again()
             self._failed_tries = 0
         except TimeoutError:

@@ -66,7 +66,7 @@ def _envelope(api_version: str, kind: str) -> bytes:
     return MAGIC + _bytes(1, _text(1, api_version) + _text(2, kind))
 
 
-def _object_meta(name: str, namespace: str, uid: str = "") -> bytes:
+def _object_meta(name: str, namespace: str, uid: str) -> bytes:
     """Encode ObjectMeta{name=1, namespace=3, uid=5}."""
     return _text(1, name) + _text(3, namespace) + _text(5, uid)
 

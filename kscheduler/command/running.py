@@ -144,7 +144,7 @@ def warn(emulation: Emulation, guests: GuestPlugins | None, *, is_from_file: boo
         log.warning("plugins that are not implemented have no effect", extra={"plugins": missing})
 
 
-def refuse_unsupported(config: SchedulerConfig, source: str, guests: GuestPlugins | None = None) -> None:
+def refuse_unsupported(config: SchedulerConfig, source: str, guests: GuestPlugins | None) -> None:
     """Raise ConfigError for settings of kube-scheduler that are not supported.
 
     `source`: the file's name, "" if none.

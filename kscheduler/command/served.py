@@ -86,7 +86,7 @@ def build_server(
     health: Health,
     explainer: Explainer | None,
     watched: tuple[Scheduler, Callable[[], Leadership]],
-    outages: Outages | None = None,
+    outages: Outages | None,
 ) -> list[Endpoint]:
     """Build the HTTPS server and what it verifies client certificates with, in the order in which to start them.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 from array import array
-from collections.abc import Callable
 
 from kscheduler.api.objects import Pod
 from kscheduler.simulator.run import Outcome, unscheduled_condition
@@ -79,8 +78,8 @@ class PodOutcomes:
         return self._messages.get(row, "")
 
 
-def outcomes_of(outcome: Outcome, message_of: Callable[[str], str] = lambda uid: "") -> PodOutcomes:
-    """Return the pods of a simulation. `message_of`: uid -> message for a pod without a condition that gives one."""
+def outcomes_of(outcome: Outcome) -> PodOutcomes:
+    """Return the pods of a simulation."""
     books = outcome.accounting
     start_s = books.start_s or 0.0
     waiting = {pod.metadata.uid: pod for pod in outcome.cluster.pods.values() if not pod.spec.node_name}
@@ -91,7 +90,7 @@ def outcomes_of(outcome: Outcome, message_of: Callable[[str], str] = lambda uid:
             waited_s = NEVER if record.existing else record.bound_s - record.created_s
             found.add(record.key, record.row, record.bound_s - start_s, record.priority, waited_s=waited_s)
         else:
-            message = _message(waiting.get(record.uid, record.last_seen)) or message_of(record.uid)
+            message = _message(waiting.get(record.uid, record.last_seen))
             found.add(record.key, NOT_PLACED, NEVER, record.priority, message)
     return found
 

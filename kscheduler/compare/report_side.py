@@ -40,9 +40,7 @@ class ReportSide:
     kind = "report"
     arrivals = 0
 
-    def __init__(
-        self, name: str, report: Report, pods: PodOutcomes | None, decisions: KeptDecisions | None = None
-    ) -> None:
+    def __init__(self, name: str, report: Report, pods: PodOutcomes | None, decisions: KeptDecisions | None) -> None:
         self.name = name
         self._run = Run(report, pods)
         self._decisions = decisions

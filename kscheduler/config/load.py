@@ -96,7 +96,7 @@ def _checked(
     return config
 
 
-def check_config(config: SchedulerConfig, find_plugins: FindPlugins | None = None) -> None:
+def check_config(config: SchedulerConfig, find_plugins: FindPlugins | None) -> None:
     """Raise ConfigError with all errors of a decoded configuration whose defaults are set."""
     if faults := validate(config):
         raise ConfigError(aggregate(faults))

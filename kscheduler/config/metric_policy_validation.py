@@ -65,7 +65,7 @@ def validate_policy(
     path: str,
     policy: PolicySpec,
     *,
-    metrics: Collection[str] | None = None,
+    metrics: Collection[str] | None,
     profiles: Collection[str] | None = None,
 ) -> list[str]:
     """Return all errors of a policy; `metrics` and `profiles` are the existing names, None to accept any."""

@@ -43,7 +43,7 @@ def effective_plugins(
     return {point: lists[point] for point in release.extension_points}
 
 
-def check_profiles(config: SchedulerConfig, extra: PointMap | None = None) -> None:
+def check_profiles(config: SchedulerConfig, extra: PointMap | None) -> None:
     """Raise ConfigError if a profile cannot be built from kube-scheduler's plugins and the `extra` ones.
 
     Only the first error is reported, in kube-scheduler's order: it makes a profile's plugins before it checks their

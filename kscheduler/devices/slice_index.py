@@ -35,7 +35,7 @@ class NodePools:
 
     __slots__ = ("_table", "by_id", "devices", "has_invalid", "pools")
 
-    def __init__(self, pools: Sequence[Pool], *, has_table: bool = True) -> None:
+    def __init__(self, pools: Sequence[Pool], *, has_table: bool) -> None:
         self.pools = pools
         self.by_id = {pool.id: pool for pool in self.pools}
         self.devices: Sequence[ParsedDevice] = [

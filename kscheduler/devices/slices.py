@@ -227,7 +227,7 @@ class ParsedSlice:
         "uses_compatibility_groups",
     )
 
-    def __init__(self, published: ResourceSlice, order: int = 0) -> None:
+    def __init__(self, published: ResourceSlice, order: int) -> None:
         spec = published.spec
         self.order = order  # in which slices were found
         self.published = published

@@ -70,7 +70,7 @@ class Explainer:
         leadership: Callable[[], Leadership],
         waits_for: Callable[[str], Sequence[str]],
         max_in_unschedulable_s: float,
-        gangs: ExplainsGangs | None = None,
+        gangs: ExplainsGangs | None,
     ) -> None:
         """Create an explainer.
 

@@ -90,7 +90,7 @@ def find_plugins(config: SchedulerConfig, guests: GuestClasses | None = None) ->
     return found
 
 
-def load_plugins(profile: Profile, where: str, guests: GuestClasses | None = None) -> Mapping[str, Loaded]:
+def load_plugins(profile: Profile, where: str, guests: GuestClasses | None) -> Mapping[str, Loaded]:
     """Return the out-of-tree plugins of a profile by configured name.
 
     `where`: the profile's path, for error messages.

@@ -32,7 +32,7 @@ class GangExplainer:
         reports: GangReports,
         mending: Mending,
         clock: Clock,
-        reservations: Reservations | None = None,
+        reservations: Reservations | None,
         *,
         reclaims_for: Callable[[QueuedPodInfo], Demand | None],
         latest_of: Callable[[str], DecisionRecord | None],

@@ -117,7 +117,7 @@ class Placements:
         missing: int,
         profile: str,
         *,
-        on_trial: bool = False,
+        on_trial: bool,
     ) -> Plan:
         """Plan a group as `plan` does, on nodes of one placement only; None: of all nodes."""
         places = self.generate(tracked, profile, within)

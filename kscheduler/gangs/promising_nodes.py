@@ -18,7 +18,7 @@ MOST_ASKED = 8  # members that fit nowhere, of different kinds
 
 
 def promising_nodes(
-    plan: Plan, profiles: Mapping[str, Framework], table: NodeTable, *, counting: str = ""
+    plan: Plan, profiles: Mapping[str, Framework], table: NodeTable, *, counting: str
 ) -> Collection[NodeInfo]:
     """Return the nodes that reject members for reasons that may go with pods; the plan is still assumed.
 

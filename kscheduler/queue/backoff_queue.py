@@ -83,7 +83,7 @@ class BackoffQueue:
         self._lanes_of(qpi).push(qpi, self._key(qpi))
         self.pods += 1
 
-    def pop_early(self, lane: Lane = PLAIN) -> QueuedPodInfo | None:
+    def pop_early(self, lane: Lane) -> QueuedPodInfo | None:
         """Pop the rejected pod of the lane whose backoff ends first, even if it is not over; None if there is none.
 
         A lane has the pods that call the same extenders; the plain lane those that call none.

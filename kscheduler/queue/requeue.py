@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from kscheduler.api.objects import Pod
-from kscheduler.config.releases import DEFAULT_RELEASE, Release
+from kscheduler.config.releases import Release
 from kscheduler.framework.events import (
     EACH_BY_ITSELF,
     ONE_GROUP,
@@ -49,7 +49,7 @@ class RequeueRules:
         registered: Mapping[str, Registered],
         observer: Measurements,
         stopwatch: Callable[[], float],
-        release: Release = DEFAULT_RELEASE,
+        release: Release,
     ) -> None:
         """Take the registrations: profile -> plugin -> its registered events with hints."""
         self.release = release

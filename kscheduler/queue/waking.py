@@ -69,7 +69,7 @@ class Waker:
         rules: RequeueRules,
         move: Move,
         clock: Callable[[], float],
-        piece_steps: int = PIECE_STEPS,
+        piece_steps: int,
     ) -> None:
         self._pods = pods
         self._rules = rules

@@ -48,8 +48,8 @@ class Excess:
 class Accounts:
     """All accounts by name, and the holders that are charged to them."""
 
-    def __init__(self, places: ResourcePlaces | None = None) -> None:
-        self.places = places or ResourcePlaces()
+    def __init__(self) -> None:
+        self.places = ResourcePlaces()
         self._accounts: dict[str, Account] = {}
         self._charged: dict[str, Account] = {}  # holder -> the account it is charged to
         self.holders = self._charged.keys()  # as a view

@@ -22,7 +22,7 @@ MOST_S = 600.0  # pods with a longer grace period are not waited for
 class Moves:
     """All times are Unix seconds."""
 
-    def __init__(self, most: int = 0) -> None:
+    def __init__(self, most: int) -> None:
         """`most`: so many pods may move for one that waits; 0: nobody is moved."""
         self.most = most
         self.stays = Stays()

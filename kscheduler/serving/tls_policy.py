@@ -60,7 +60,7 @@ class TlsPolicy:
     warnings: tuple[str, ...] = ()
 
 
-def tls_policy(min_version: str = "", suites: Sequence[str] = ()) -> TlsPolicy:
+def tls_policy(min_version: str, suites: Sequence[str] = ()) -> TlsPolicy:
     """Return the settings for --tls-min-version ("": TLS 1.2) and --tls-cipher-suites (empty: the defaults).
 
     Raises ConfigError for an unknown version or suite.

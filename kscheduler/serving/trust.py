@@ -52,7 +52,7 @@ class EndpointTrust:
         rng: random.Random,
         *,
         outages: Outages | None = None,
-        on_change: Callable[[Sequence[x509.Certificate]], None] = lambda certificates: None,
+        on_change: Callable[[Sequence[x509.Certificate]], None],
     ) -> None:
         """Read the files. Raises ConfigError for a file that cannot be used.
 

@@ -223,11 +223,9 @@ class Cluster:
         """Replace a pod. Raises Conflict if `pod` carries a resource version other than the stored one."""
         return self._update(self._pods, pod)
 
-    def delete_pod(self, key: str, *, uid: str = "", gracefully: bool = False) -> None:
+    def delete_pod(self, key: str, *, gracefully: bool = False) -> None:
         """Remove the pod at once. If `gracefully`, only set its deletion timestamp; a second call removes it."""
-        pod = self._pods.objects.get(key)
-        if pod is None or uid:
-            pod = self._existing_pod(key, uid)
+        pod = self._existing_pod(key, "")
         if gracefully and pod.metadata.deletion_timestamp is None:
             metadata = replace(pod.metadata, deletion_timestamp=self._now())
             self._put(self._pods, replace(pod, metadata=metadata))

@@ -61,7 +61,7 @@ class PodDefaults:
     `completes_pod_level_requests`: see `api.defaults.with_defaults`.
     """
 
-    def __init__(self, *, completes_pod_level_requests: bool = False) -> None:
+    def __init__(self, *, completes_pod_level_requests: bool) -> None:
         self._completes_pod_level_requests = completes_pod_level_requests
         self._specs: dict[int, tuple[PodSpec, PodSpec]] = {}  # id(spec) -> that spec, kept alive, and with defaults
         self._equal: Shared[PodSpec] = Shared()  # specs with defaults: equal ones of several files are one object

@@ -39,7 +39,7 @@ class PushedWatch(Watch[T], Generic[T]):
         delay_s: Callable[[], float] | None,
         loop: asyncio.AbstractEventLoop,
         *,
-        is_kept: bool = False,
+        is_kept: bool,
     ) -> None:
         super().__init__(store, position, selector, is_kept=is_kept)
         self._receive = receive

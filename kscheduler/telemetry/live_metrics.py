@@ -80,9 +80,9 @@ def build_live_metrics(
     recorder: Records,
     permission: WritePermission,
     record_for_pod: RecordForPod,
-    make_source: MakeSource | None = None,
-    pauses: RetryPauses | None = None,
-    outages: Outages | None = None,
+    make_source: MakeSource | None,
+    pauses: RetryPauses | None,
+    outages: Outages | None,
 ) -> LiveMetrics:
     """Build live metrics. `identity` is the name of this replica, which also seeds its random numbers.
 

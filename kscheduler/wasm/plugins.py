@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from kscheduler.wasm.engine import Engine
     from kscheduler.wasm.event_recorder import Recorder
     from kscheduler.wasm.loading.abi import Abi
-    from kscheduler.wasm.loading.download import DownloadLimits
     from kscheduler.wasm.loading.guest import Guest
     from kscheduler.wasm.loading.reload import Reloader, ReloadObserver
     from kscheduler.wasm.pool import PoolObserver
@@ -38,21 +37,19 @@ class GuestPlugins:
         cache_dir: str | None = "",
         hosts: Mapping[Abi, PluginClass] | None = None,
         engine: Callable[[str], Engine] | None = None,
-        limits: DownloadLimits | None = None,
         reloads: bool = True,
         is_trial: bool = False,
     ) -> None:
         """Create an empty collection; guests are loaded when a configuration names them.
 
         `cache_dir` is the directory of compiled guests, as `--plugin-cache-dir`: None for the default, "" for none.
-        `hosts`, `engine` and `limits` have defaults if they are None. With `reloads` False guests are never replaced,
+        `hosts` and `engine` have defaults if they are None. With `reloads` False guests are never replaced,
         nor called on other threads, as a simulation in virtual time needs. With `is_trial` guests are never quarantined
         after faults, and may log without a limit.
         """
         self._cache_dir = cache_dir
         self._hosts = hosts
         self._engine = engine
-        self._limits = limits
         self._reloads = reloads
         self._is_trial = is_trial
         self._lender: Lender | None = None  # made with the first guest
@@ -88,7 +85,6 @@ class GuestPlugins:
         from kscheduler.wasm.engines import engine_named
         from kscheduler.wasm.loading.apart import run_apart
         from kscheduler.wasm.loading.compiled_cache import open_cache
-        from kscheduler.wasm.loading.download import DEFAULT_LIMITS
         from kscheduler.wasm.loading.fetch import Fetcher
         from kscheduler.wasm.loading.guest import Guest
 
@@ -97,7 +93,6 @@ class GuestPlugins:
             arguments.guest_url,
             sha256=arguments.sha256,
             allow_insecure=arguments.allow_insecure,
-            limits=self._limits or DEFAULT_LIMITS,
         )
         fetched = run_apart(fetcher.fetch())
         engine = self._engine or engine_named

@@ -41,7 +41,6 @@ from kscheduler.framework.events import (
     waiting_pod_label,
 )
 from kscheduler.framework.nominations import Nominations
-from kscheduler.framework.stopwatch import stands_still
 from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.pod_info import Pool
 from kscheduler.queue.scheduling_queue import SchedulingQueue
@@ -73,8 +72,8 @@ class PodEvents:
         wake: Callable[[], None],
         on_gone: Callable[[str], None],
         waiting: Mapping[str, WaitingPod] = _NOBODY,
-        past_bindings: PastBindings | None = None,
-        stopwatch: Callable[[], float] = stands_still,
+        past_bindings: PastBindings | None,
+        stopwatch: Callable[[], float],
     ) -> None:
         self._cache = cache
         self._cached = cache.uids()

@@ -110,10 +110,10 @@ class Watches:
         rng: random.Random,
         stopwatch: Callable[[], float],
         measurements: Measurements,
-        pauses: RetryPauses | None = None,
-        outages: Outages | None = None,
-        prove_silent: bool = False,
-        bound_since: Callable[[], str] | None = None,
+        pauses: RetryPauses | None,
+        outages: Outages | None,
+        prove_silent: bool,
+        bound_since: Callable[[], str] | None,
     ) -> None:
         """Build the informers without starting them.
 

@@ -62,7 +62,7 @@ def fewest_nodes(
     side_with: Callable[[int], PlayedSide],
     most: int,
     on_trial: Callable[[Trial], object],
-    start: int = 0,
+    start: int,
 ) -> tuple[Needed, PlayedSide]:
     """Return the fewest nodes, and the side with them. `start`: an estimate.
 

@@ -11,7 +11,7 @@ from kscheduler.serving.live.readings import FreeAmounts
 NEAREST = 8
 
 
-def nearest_nodes(free: FreeAmounts, most: int = NEAREST) -> list[dict[str, Any]]:
+def nearest_nodes(free: FreeAmounts) -> list[dict[str, Any]]:
     """Return the nodes with the smallest sum of lacking shares: [{node, lacks: {resource: amount}}], the best first.
 
     Other filters are not considered: a node that lacks nothing was rejected by one of these.
@@ -39,5 +39,5 @@ def nearest_nodes(free: FreeAmounts, most: int = NEAREST) -> list[dict[str, Any]
                 if amount > allocatable[row] - requested[row]
             },
         }
-        for _, row in heapq.nsmallest(most, found)
+        for _, row in heapq.nsmallest(NEAREST, found)
     ]

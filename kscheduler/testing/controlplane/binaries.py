@@ -45,7 +45,7 @@ PARALLEL_COMPILERS = "2"
 class Binaries:
     """The built commands of one release of Kubernetes, by name. Made by `ensure`."""
 
-    def __init__(self, paths: dict[str, Path], release: str = DEFAULT_RELEASE) -> None:
+    def __init__(self, paths: dict[str, Path], release: str) -> None:
         self._paths = paths  # command -> executable
         self.release = release  # such as "1.36"
 
@@ -101,7 +101,7 @@ def ensure_tool(module: Path) -> Path:
     return executable
 
 
-def all_commands(release: str = DEFAULT_RELEASE) -> list[str]:
+def all_commands(release: str) -> list[str]:
     """Return the names of the commands in go/cmd that are built for a release; for the default one, of all."""
     names = {folder.name for folder in (MODULE / "cmd").iterdir() if folder.is_dir()}
     return sorted(names if release == DEFAULT_RELEASE else names & COMMANDS_OF_EACH_RELEASE)

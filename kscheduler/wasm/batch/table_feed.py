@@ -45,7 +45,7 @@ class Mirror:
 
 
 class TableFeed:
-    def __init__(self, table: NodeTable, wanted: Description, metrics: LiveColumns | None = None) -> None:
+    def __init__(self, table: NodeTable, wanted: Description, metrics: LiveColumns | None) -> None:
         self._table = table
         self._wanted = wanted
         self.metrics = MetricFeed(wanted.metrics, metrics or NoColumns())

@@ -85,7 +85,7 @@ class ExtensionPlugin:
         self._sees_all_nodes = sees_all_nodes(version.module)
         pool = self._new_pool(version)
         binds = bool(self.exports & BINDING_EXPORTS)
-        self._cycles = Cycles(pool, None, max_open=MAX_OPEN if binds else MAX_OPEN_UNBOUND)
+        self._cycles = Cycles(pool, MAX_OPEN if binds else MAX_OPEN_UNBOUND)
         self._adapt_cycles()
         _start(pool)
         self._events = self._register(pool)

@@ -197,21 +197,10 @@ class Cycle:
 class Cycles:
     """All current attempts to schedule pods of one plugin, with the instances of its guest that they hold."""
 
-    def __init__(
-        self,
-        pool: Pool,
-        begin: Begin | None,
-        *,
-        follows_pods: bool = False,
-        max_open: int = MAX_OPEN,
-    ) -> None:
-        """Start without attempts. `begin` is None for a guest without `prefilter`.
-
-        `follows_pods`: the guest has `addpod` or `removepod`.
-        """
+    def __init__(self, pool: Pool, max_open: int) -> None:
         self.pool = pool  # the pool of attempts that begin from now on
-        self.follows_pods = follows_pods
-        self.begins_with = begin
+        self.follows_pods = False  # whether the guest has `addpod` or `removepod`
+        self.begins_with: Begin | None = None  # None for a guest without `prefilter`
         self.lock = threading.Lock()
         self._max_open = max_open
         self._numbers = itertools.count()

@@ -162,7 +162,7 @@ def cache_key(guest_sha256: str, engine: Engine) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def default_directory(environment: Mapping[str, str] | None = None) -> Path | None:
+def default_directory(environment: Mapping[str, str] | None) -> Path | None:
     """Return the cache directory by the XDG rules; None if the user has no home directory, as in a container."""
     given = os.environ if environment is None else environment
     base = given.get("XDG_CACHE_HOME", "")

@@ -97,7 +97,7 @@ class Rules:
         return any(test.load is not None for group in self.groups for test in group)
 
 
-def compile_rules(policy: PolicySpec, resources: ResourceColumns, step: int = 0, *, is_overdue: bool = False) -> Rules:
+def compile_rules(policy: PolicySpec, resources: ResourceColumns, step: int, *, is_overdue: bool) -> Rules:
     """Compile the rules of a valid policy for pods that have taken `step` relaxation steps.
 
     `is_overdue`: the pods' decision deadline is over.

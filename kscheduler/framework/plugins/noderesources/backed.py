@@ -30,11 +30,11 @@ _NOTHING: Stock = (0, 0)
 class Backing:
     """The resources that classes back, as one plugin looks at them."""
 
-    def __init__(self, handle: Handle, selectors: Selectors | None = None) -> None:
+    def __init__(self, handle: Handle) -> None:
         self._devices = handle.devices
         self._resources = handle.table.resources
         self._owners = ResourceOwners(handle.table)
-        self._selectors = selectors or selectors_for(handle.release)
+        self._selectors = selectors_for(handle.release)
 
     def columns(self, pod: PodInfo) -> list[int]:
         """Return the columns of the backed resources that the pod requests; usually none."""

@@ -25,7 +25,7 @@ def nodes_kept(
     demands: Demands,
     pod: PodInfo,
     demand: Demand,
-    places: Iterable[KeptPlace] = (),
+    places: Iterable[KeptPlace],
 ) -> set[str]:
     """Return the names of the nodes where the pod would take room of less important nominated pods of other queues.
 
