@@ -11,7 +11,6 @@ from kscheduler.command.interruption import report_interruption
 from kscheduler.command.report_files import check_writable, indented_json, save
 from kscheduler.compare.comparing import silently
 from kscheduler.compare.sides import Side
-from kscheduler.simulator.inputs import seed_of
 from kscheduler.simulator.progress import progress_on
 from kscheduler.simulator.run import Progress
 from kscheduler.ui.page_file import to_html
@@ -42,7 +41,6 @@ def whatif(arguments: WhatIfArguments) -> int:
 
 def _answer(arguments: WhatIfArguments, scenarios: WhatIf) -> Answer:
     needed, after = _changed(arguments, scenarios)
-    seed = seed_of(arguments.simulate)
     return difference(
         scenarios.as_it_is(),
         after,
@@ -50,7 +48,7 @@ def _answer(arguments: WhatIfArguments, scenarios: WhatIf) -> Answer:
         limit=arguments.limit,
         command=arguments.command,
         needed=needed,
-        other_seed=(lambda: scenarios.as_it_is(seed=seed + 1)) if arguments.by_chance else None,
+        other_seed=(lambda: scenarios.as_it_is(seed=scenarios.seed + 1)) if arguments.by_chance else None,
         shown=silently if arguments.quiet else _shown,
     )
 

@@ -10,7 +10,6 @@ from kscheduler.compare.pod_outcomes import PodOutcomes, outcomes_of
 from kscheduler.compare.watching import Attempts, Watched, WatchingScheduler
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import InternalError
-from kscheduler.simulator.inputs import Sources
 from kscheduler.simulator.options import SimulateArguments
 from kscheduler.simulator.real_run import few_collections, run_real_scheduler
 from kscheduler.simulator.report import Report, build_report
@@ -58,9 +57,8 @@ class SimulatedSide:
         guests: GuestPlugins,
         *,
         parameters: dict[str, str] | None = None,
-        sources: Sources | None = None,
     ) -> None:
-        """`parameters`: what its report says of it besides the scenario's own. `sources`: of the workload file."""
+        """`parameters`: what its report says of it besides the scenario's own."""
         self.name = name
         self.config = config
         self.arrivals = len(scenario.arrivals)
@@ -68,14 +66,11 @@ class SimulatedSide:
         self._arguments = arguments
         self._guests = guests
         self._parameters = parameters or {}
-        self._sources = sources
         self._start_s: float | None = None
 
     def run(self, progress: Progress | None = None) -> Run:
         with few_collections(self._scenario):
-            outcome, machine = run_real_scheduler(
-                self._arguments, self.config, self._scenario, self._guests, progress, self._sources
-            )
+            outcome, machine = run_real_scheduler(self._arguments, self.config, self._scenario, self._guests, progress)
             self._start_s = outcome.accounting.start_s or 0.0
             report = build_report(self._scenario, outcome, self._parameters, machine)
             return Run(report, outcomes_of(outcome))
@@ -92,7 +87,6 @@ class SimulatedSide:
                 self.config,
                 self._scenario,
                 self._guests,
-                sources=self._sources,
                 build=partial(WatchingScheduler, kept=kept),
             )
         return kept

@@ -72,10 +72,6 @@ class Sources:
         return read_arrivals(path, replay)
 
 
-def seed_of(arguments: SimulateArguments, sources: Sources | None = None) -> int:
-    return _spec(arguments, sources or Sources()).seed
-
-
 def with_nodes(recorded: Scenario, arguments: SimulateArguments) -> Scenario:
     """Return the scenario of a record that has no nodes with those of --nodes, and what else is in their file.
 
@@ -117,6 +113,7 @@ def build_scenario(arguments: SimulateArguments, sources: Sources | None = None)
         arrivals=pods.arrivals,
         parameters={**parameters, "seed": str(spec.seed)},
         notes=[*dict.fromkeys(nodes.notes + pods.notes), *objects.notes],
+        seed=spec.seed,
         metrics=spec.metrics,
     )
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.cluster_client import Latency
-from kscheduler.simulator.inputs import Sources, seed_of
 from kscheduler.simulator.options import SimulateArguments
 from kscheduler.simulator.real_scheduler import BuildScheduler, real_scheduler
 from kscheduler.simulator.report import Machine
@@ -27,13 +26,16 @@ GC_THRESHOLDS = (200_000, 1_000_000, 1_000_000)
 MANY_ARRIVALS = 10_000
 
 
+def seed_of(arguments: SimulateArguments, scenario: Scenario) -> int:
+    return scenario.seed if arguments.seed is None else arguments.seed
+
+
 def run_real_scheduler(
     arguments: SimulateArguments,
     config: SchedulerConfig,
     scenario: Scenario,
     guests: GuestPlugins,
     progress: Progress | None = None,
-    sources: Sources | None = None,
     build: BuildScheduler = Scheduler,
     *,
     only_figures: bool = False,
@@ -45,7 +47,7 @@ def run_real_scheduler(
     """
     latency_s = arguments.bind_latency_s
     settings = RunSettings(
-        seed=seed_of(arguments, sources),
+        seed=seed_of(arguments, scenario),
         latency=Latency(bind_s=latency_s, write_s=latency_s),
         max_time_s=arguments.max_time_s,
         scheduler_names=frozenset(profile.scheduler_name for profile in config.profiles),

@@ -31,6 +31,7 @@ class Scenario:
     arrivals: list[Arrival] = field(default_factory=list)  # by time
     parameters: dict[str, str] = field(default_factory=dict)  # what the scenario was made from, for the report
     notes: list[str] = field(default_factory=list)  # sentences on what is not modelled, for the report
+    seed: int = 0  # of its random numbers; the simulation has the same, unless `--seed` names another
     storage: list[StorageObject] = field(default_factory=list)  # volumes, claims, classes, drivers
     metrics: MetricsPlan = field(default_factory=MetricsPlan)
     policies: list[PolicyObject] = field(default_factory=list)  # MetricPolicies and TASPolicies

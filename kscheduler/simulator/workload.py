@@ -141,7 +141,7 @@ def generate(spec: WorkloadSpec) -> Scenario:
     devices = [*node_devices(nodes, spec.nodes), *pods.devices]
     united = list({(type(item), item.key): item for item in devices}.values())
     parameters = {**describe_nodes(spec.nodes), **pods.parameters, "seed": str(spec.seed)}
-    return replace(pods, nodes=nodes, parameters=parameters, metrics=spec.metrics, devices=united)
+    return replace(pods, nodes=nodes, parameters=parameters, seed=spec.seed, metrics=spec.metrics, devices=united)
 
 
 def describe_nodes(plan: NodePlan) -> dict[str, str]:

@@ -69,9 +69,7 @@ def _carried_out(task: Task, kept: _Inputs) -> Finished:
     config = kept.config(inputs)
     scenario = kept.scenario(inputs, config, run.seed)
     arguments = replace(kept.arguments(inputs), seed=run.seed)
-    outcome, machine = run_real_scheduler(
-        arguments, config, scenario, kept.guests, sources=kept.sources, only_figures=True
-    )
+    outcome, machine = run_real_scheduler(arguments, config, scenario, kept.guests, only_figures=True)
     report = build_report(scenario, outcome, {}, machine, with_histories=False)
     if report.violations:
         return Finished(Result.failed(run, _short(f"invariant violated: {'; '.join(report.violations)}")))

@@ -43,7 +43,7 @@ class PlayedSide(SimulatedSide):
         if self._run is None:
             with few_collections(self._scenario):
                 outcome, machine = run_real_scheduler(
-                    self._arguments, self.config, self._scenario, self._guests, progress, self._sources
+                    self._arguments, self.config, self._scenario, self._guests, progress
                 )
                 report = build_report(self._scenario, outcome, self._parameters, machine)
                 if report.violations:

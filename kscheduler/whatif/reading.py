@@ -11,8 +11,10 @@ from kscheduler.errors import ConfigError
 from kscheduler.simulator.configuration import load_simulated, simulated_config, warnings_on_gates
 from kscheduler.simulator.inputs import Sources, build_scenario, with_nodes
 from kscheduler.simulator.options import SimulateArguments, settings_of
+from kscheduler.simulator.real_run import seed_of
 from kscheduler.simulator.scenario import Scenario, with_warnings
 from kscheduler.simulator.workload import DEFAULT_NODE_SHAPES
+from kscheduler.sweep.running import KeptSources
 from kscheduler.wasm.plugins import GuestPlugins
 from kscheduler.whatif.configuration import changed_config
 from kscheduler.whatif.demand import estimated_nodes
@@ -32,19 +34,24 @@ class WhatIf:
         simulate = arguments.simulate
         self._arguments = arguments
         self._guests = GuestPlugins(cache_dir=None, reloads=False)
-        self._sources = Sources()
         self.config = simulated_config(simulate, self._guests)
         self._warnings = warnings_on_gates(simulate)
         self._new_warnings: tuple[str, ...]  # set by the next line
         self.new_config = self._changed_config()
         self._names = frozenset(profile.scheduler_name for profile in self.config.profiles)
-        self._scenario = _scenario(simulate, self.config, self._sources)
-        plan = None if simulate.workload is None else self._sources.workload(simulate.workload).nodes
+        sources = KeptSources()  # the workload file is asked for twice, and may be a pipe
+        self._scenario = _scenario(simulate, self.config, sources)
+        plan = None if simulate.workload is None else sources.workload(simulate.workload).nodes
         known = nodes_of(self._scenario)
         self._shapes = Shapes(known, DEFAULT_NODE_SHAPES if plan is None else plan.shapes)
         self.changed_scenario(0)  # which checks what the flags name
         if not known and not arguments.nodes.add:
             raise ConfigError("expected an input with nodes, or --nodes, got none")
+
+    @property
+    def seed(self) -> int:
+        """The seed of the scenario as it is."""
+        return seed_of(self._arguments.simulate, self._scenario)
 
     @property
     def arrivals(self) -> int:
@@ -78,7 +85,6 @@ class WhatIf:
             simulate if seed is None else replace(simulate, seed=seed),
             self._guests,
             parameters=settings_of(simulate, config.release),
-            sources=self._sources,
         )
 
     def _changed_config(self) -> SchedulerConfig:

@@ -11,7 +11,6 @@ from kscheduler.command.flags.commands import parse
 from kscheduler.command.flags.simulations import WhatIfOptions
 from kscheduler.config.load import default_config
 from kscheduler.config.types import SchedulerConfig
-from kscheduler.simulator.inputs import Sources
 from kscheduler.simulator.object_changes import ObjectChange
 from kscheduler.simulator.options import SimulateArguments
 from kscheduler.simulator.scenario import Arrival, Scenario
@@ -45,7 +44,7 @@ def recorded(scenario: Scenario, *later: ObjectChange) -> Scenario:
 def side(scenario: Scenario, config: SchedulerConfig | None = None, name: str = "as it is") -> PlayedSide:
     arguments = SimulateArguments(first_on_tie=True)
     guests = GuestPlugins(cache_dir=None, reloads=False)
-    return PlayedSide(name, scenario, config or default_config(), arguments, guests, sources=Sources())
+    return PlayedSide(name, scenario, config or default_config(), arguments, guests)
 
 
 def names(nodes: Iterable[Node]) -> list[str]:
