@@ -173,25 +173,28 @@ def validate(options: ValidateOptions) -> int:
     from kscheduler.config.document import read_document
     from kscheduler.config.gate_flag import with_gates
     from kscheduler.config.ineffective import ineffective_fields
-    from kscheduler.config.load import load_config
+    from kscheduler.config.load import config_of
     from kscheduler.config.profiles import unimplemented_plugins, unreached_binders
     from kscheduler.config.releases import DEFAULT_RELEASE, release_of
     from kscheduler.config.routing import KIND as ROUTING
-    from kscheduler.config.routing import load_routing
+    from kscheduler.config.routing import routing_of
     from kscheduler.framework.out_of_tree import find_plugins
     from kscheduler.framework.plugins.registry import known_plugins
     from kscheduler.telemetry.settings import idle_arguments
     from kscheduler.wasm.plugins import GuestPlugins
 
-    if read_document(options.file).get("kind") == ROUTING:
-        routing = load_routing(options.file)  # that `planB` names a profile is checked when the scheduler starts
+    document = read_document(options.file)
+    if document.get("kind") == ROUTING:
+        routing = routing_of(
+            document, options.file
+        )  # that `planB` names a profile is checked when the scheduler starts
         print(f"{options.file}: valid, rules: {', '.join(rule.name for rule in routing.rules)}")
         return 0
     guests = GuestPlugins()
     release, warnings = with_gates(
         release_of(options.emulated_version or DEFAULT_RELEASE.version), options.feature_gates
     )
-    config = load_config(options.file, find_plugins=partial(find_plugins, guests=guests), release=release)
+    config = config_of(document, options.file, partial(find_plugins, guests=guests), release)
     refuse_unsupported(config, options.file, guests)
     print(f"{options.file}: valid, profiles: {', '.join(profile.scheduler_name for profile in config.profiles)}")
     for scheduler_name, plugin in idle_arguments(config):

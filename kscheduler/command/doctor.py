@@ -22,9 +22,7 @@ from kscheduler.command.doctor_checks import Finding, Level
 from kscheduler.command.doctor_kinds import rights_of_components
 from kscheduler.command.emulation import Choice, Emulations, releases_of
 from kscheduler.command.flags.doctor import DoctorOptions
-from kscheduler.config.load import default_config, load_config
-from kscheduler.config.releases import Release
-from kscheduler.config.types import SchedulerConfig
+from kscheduler.config.load import config_reader, default_config
 from kscheduler.errors import ConfigError, KSchedulerError
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.input.redaction import hide_urls
@@ -72,9 +70,8 @@ def _load(options: DoctorOptions) -> tuple[Loaded | None, list[Finding]]:
     guests = GuestPlugins(cache_dir=None, reloads=False)
     shown = options.config or "the default one"
     try:
-        emulations = Emulations(
-            partial(_configuration, options.config, guests), {}, releases_of(options.emulated_version)
-        )
+        read = config_reader(options.config, partial(find_plugins, guests=guests))
+        emulations = Emulations(read, {}, releases_of(options.emulated_version))
     except KSchedulerError as error:
         mend = f"kscheduler config validate {options.config}"
         return None, [Finding(Level.FAIL, "configuration", hide_urls(str(error)), mend)]
@@ -84,12 +81,6 @@ def _load(options: DoctorOptions) -> tuple[Loaded | None, list[Finding]]:
         text = f"{guest.name}: {guest.arguments.guest_url} has a module, sha256 {guest.sha256[:12]}"
         findings.append(Finding(Level.OK, "plugin", text))
     return Loaded(emulations, guests), findings
-
-
-def _configuration(file: str, guests: GuestPlugins, release: Release) -> SchedulerConfig:
-    if not file:
-        return default_config(release)
-    return load_config(file, find_plugins=partial(find_plugins, guests=guests), release=release)
 
 
 # --- the cluster ---

@@ -16,9 +16,7 @@ from kscheduler.clock import Clock
 from kscheduler.command.emulation import Emulations, choose, releases_of
 from kscheduler.command.flags.record import RecordOptions
 from kscheduler.config.dump import to_yaml
-from kscheduler.config.load import default_config, load_config
-from kscheduler.config.releases import Release
-from kscheduler.config.types import SchedulerConfig
+from kscheduler.config.load import config_reader
 from kscheduler.errors import ConfigError
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.record.recorder import Recorder, RecorderOptions
@@ -35,17 +33,11 @@ def record(options: RecordOptions, clock: Clock) -> int:
     path = Path(options.out)
     if not path.parent.is_dir():
         raise ConfigError(f"--out {path}: expected a directory {path.parent}, there is none")
-    emulations = Emulations(partial(_configuration, options.config), {}, releases_of(options.emulated_version))
+    guests = GuestPlugins(cache_dir=None, reloads=False)
+    read = config_reader(options.config, partial(find_plugins, guests=guests))
+    emulations = Emulations(read, {}, releases_of(options.emulated_version))
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_record(options, emulations, clock))
-
-
-def _configuration(file: str, release: Release) -> SchedulerConfig:
-    """Return the configuration in the file, the default one without a file. Raises ConfigError."""
-    if not file:
-        return default_config(release)
-    guests = GuestPlugins(cache_dir=None, reloads=False)
-    return load_config(file, find_plugins=partial(find_plugins, guests=guests), release=release)
 
 
 async def _record(options: RecordOptions, emulations: Emulations, clock: Clock) -> int:

@@ -42,7 +42,7 @@ from kscheduler.command.stop_signals import SIGNALS, end_at_next_signal
 from kscheduler.config.dump import to_yaml
 from kscheduler.config.emulated_version import FLAG
 from kscheduler.config.ineffective import ineffective_fields
-from kscheduler.config.load import check_config, default_config, load_config
+from kscheduler.config.load import check_config, config_reader
 from kscheduler.config.profiles import unimplemented_plugins, unreached_binders
 from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.config.routing import RoutingConfig, load_routing
@@ -106,20 +106,17 @@ def emulations(options: RunOptions, guests: GuestPlugins | None = None) -> Emula
     With --write-config-to no apiserver will be asked, and it is read for one release only.
     """
     given = options.emulated_version or (DEFAULT_RELEASE.version if options.write_config_to else None)
-    return Emulations(partial(configuration, options, guests), options.feature_gates, releases_of(given))
-
-
-def configuration(options: RunOptions, guests: GuestPlugins | None, release: Release) -> SchedulerConfig:
-    """Return the validated configuration: of the file, or the default one, with flags applied. Raises ConfigError."""
     find = partial(find_plugins, guests=guests)
-    if options.config:
-        config = load_config(options.config, find_plugins=find, release=release)
-    else:
-        config = default_config(release)
-    config = apply_run_options(config, options)
-    check_config(config, find)
-    refuse_unsupported(config, options.config, guests)
-    return config
+    read = config_reader(options.config, find)
+
+    def configuration(release: Release) -> SchedulerConfig:
+        """Return the validated configuration, with flags applied."""
+        config = apply_run_options(read(release), options)
+        check_config(config, find)
+        refuse_unsupported(config, options.config, guests)
+        return config
+
+    return Emulations(configuration, options.feature_gates, releases_of(given))
 
 
 def warn(emulation: Emulation, guests: GuestPlugins | None, *, is_from_file: bool) -> None:

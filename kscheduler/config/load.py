@@ -49,7 +49,18 @@ def load_config(
     Without `find_plugins` profiles may only use kube-scheduler's plugins. ConfigError names the file and, in
     kube-scheduler's notation, every field that is wrong.
     """
-    return _checked(read_document(path), path, find_plugins, release)
+    return config_of(read_document(path), path, find_plugins, release)
+
+
+def config_reader(path: str, find_plugins: FindPlugins) -> Callable[[Release], SchedulerConfig]:
+    """Return a function that returns the configuration of a file in a release; of "" it is the default one.
+
+    The file is read once, now: it may be a pipe, and may change before the release is known.
+    """
+    if not path:
+        return default_config
+    document = read_document(path)
+    return lambda release: config_of(document, path, find_plugins, release)
 
 
 def parse_config(
@@ -60,7 +71,7 @@ def parse_config(
     release: Release = DEFAULT_RELEASE,
 ) -> SchedulerConfig:
     """Parse a configuration as `load_config` does, but from a text; `source` names its origin in messages."""
-    return _checked(parse_document(text.encode(), source), source, find_plugins, release)
+    return config_of(parse_document(text.encode(), source), source, find_plugins, release)
 
 
 def default_config(release: Release = DEFAULT_RELEASE) -> SchedulerConfig:
@@ -85,9 +96,10 @@ def in_release(
     return changed
 
 
-def _checked(
+def config_of(
     document: dict[str, Any], source: str, find_plugins: FindPlugins | None, release: Release
 ) -> SchedulerConfig:
+    """Return the configuration in a document, as `load_config` does."""
     try:
         config = apply_defaults(decode_config(document, release))
         check_config(config, find_plugins)

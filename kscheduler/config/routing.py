@@ -6,6 +6,7 @@ The first rule that matches a pod decides. A pod whose schedulerName is not in t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from kscheduler.config.decode import aggregate, decode, describe
 from kscheduler.config.document import read_document
@@ -54,7 +55,11 @@ def load_routing(path: str, profiles: Sequence[Profile] | None = None) -> Routin
 
     Raises ConfigError with the file's name and all errors.
     """
-    document = read_document(path)
+    return routing_of(read_document(path), path, profiles)
+
+
+def routing_of(document: dict[str, Any], path: str, profiles: Sequence[Profile] | None = None) -> RoutingConfig:
+    """Return the routing configuration in a document, as `load_routing` does."""
     for key, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
         if document.get(key) != expected:
             raise ConfigError(f'{path}: {key}: expected "{expected}", got {describe(document.get(key))}')

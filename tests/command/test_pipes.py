@@ -8,11 +8,19 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kscheduler.command.cli import main
+from kscheduler.command.flags.commands import parse
+from kscheduler.command.flags.run_options import RunOptions
+from kscheduler.command.running import emulations
 
 WORKLOAD = """
 seed: 7
 nodes: {count: 5, shapes: [{name: small, capacity: {cpu: "4", memory: 8Gi}}]}
 pods: {count: 10}
+"""
+CONFIGURATION = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{schedulerName: mine}]
 """
 
 
@@ -40,3 +48,15 @@ def piped() -> Iterator[Callable[[str], str]]:
 )
 def test_a_workload_is_read_once(command: list[str], piped: Callable[[str], str]) -> None:
     assert main([*command, "--workload", piped(WORKLOAD)]) == 0
+
+
+def test_a_configuration_is_read_once_for_all_releases(piped: Callable[[str], str]) -> None:
+    options = parse(["run", "--config", piped(CONFIGURATION)])
+    assert isinstance(options, RunOptions)
+    chosen = emulations(options).choose("1.37")
+    assert chosen.is_as_expected
+    assert [profile.scheduler_name for profile in chosen.emulation.config.profiles] == ["mine"]
+
+
+def test_a_configuration_is_validated_that_comes_through_a_pipe(piped: Callable[[str], str]) -> None:
+    assert main(["config", "validate", piped(CONFIGURATION)]) == 0
