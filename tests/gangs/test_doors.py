@@ -106,6 +106,17 @@ def test_a_composite_group_becomes_a_gang_of_groups() -> None:
         gang_of_composite(CompositePodGroup(META, CompositePodGroupSpec()))
 
 
+def test_a_composite_group_without_a_minimum_is_basic() -> None:
+    policy = CompositePodGroupPolicy(basic=Empty())
+    gang = gang_of_composite(CompositePodGroup(META, CompositePodGroupSpec(scheduling_policy=policy)))
+    assert (gang.is_basic, gang.min_members) == (True, 1)
+
+
+@pytest.mark.parametrize(("policy", "preempts"), [(None, None), ("Never", False), ("PreemptLowerPriority", True)])
+def test_whether_a_group_preempts_is_open_unless_it_says_so(policy: str | None, preempts: bool | None) -> None:
+    assert of_kubernetes(preemption_policy=policy).preempts is preempts
+
+
 def test_a_pod_with_an_empty_mark_names_no_gang() -> None:
     assert BOTH.key_of(make_pod("a").label(POD_GROUP_LABEL, "").obj()) is None
     pod = make_pod("a").obj()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kscheduler.gangs.entitlement import Entitlement
 from kscheduler.gangs.room_to_come import RoomToCome
 from kscheduler.queue.pod_info import QueuedPodInfo
@@ -81,3 +83,32 @@ def test_members_above_the_minimum_do_not_move_the_time_from_which_pods_have_ove
     found = entitlement(queues, pod("g-0", THEN), pod("g-1", THEN), pod("g-2", LATE))
     assert found is not None
     assert list(found.overtakers) == ["uid-default-young"]
+
+
+def test_what_a_queue_may_use_follows_what_others_ask_for() -> None:
+    queues = ShareQueues()
+    for name in "ab":
+        queues.set(name, queue(name, deserved=4))
+    queues.set_node(make_node("n").capacity(cpu=8).obj())
+    members = pod("g-0", THEN, 3), pod("g-1", THEN, 3)
+    for each in members:
+        queues.pod_waits(each.obj())
+    assert entitlement(queues, *members) is not None
+    queues.pod_waits(pod("waits", EARLY, 8, "b").obj())
+    assert entitlement(queues, *members) is None
+
+
+@pytest.mark.parametrize(("missing", "overtakers"), [(1, ["uid-default-young"]), (2, [])])
+def test_pods_overtake_a_gang_once_it_has_enough_members_in_whatever_order_they_are_given(
+    missing: int, overtakers: list[str]
+) -> None:
+    queues = shares(pod("young", "2026-01-01T11:30:00Z"))
+    found = entitlement(queues, pod("g-0", LATE), pod("g-1", THEN), missing=missing)
+    assert found is not None
+    assert list(found.overtakers) == overtakers
+
+
+def test_nobody_overtakes_a_gang_whose_age_is_not_known() -> None:
+    found = entitlement(shares(pod("young", LATE)), pod("g-0", ""), pod("g-1", ""))
+    assert found is not None
+    assert list(found.overtakers) == []

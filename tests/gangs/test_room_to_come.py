@@ -83,6 +83,25 @@ def test_pods_that_are_about_to_end_are_waited_for_before_others() -> None:
     assert (on_nodes(found), found.awaited, found.until) == (["n1", "n2"], 3, NOW + 30)
 
 
+def test_when_all_have_ended_is_known_only_if_it_is_known_of_each() -> None:
+    cluster = Searched(1)
+    cluster.put("n0", 2, builder=make_pod("x").terminating("2026-01-01T00:00:30Z"))
+    cluster.put("n0", 2, builder=finite(make_pod("x")))
+    found = cluster.find(workers(1, make_pod("x").req(cpu=4)), 1)
+    assert found is not None
+    assert (found.awaited, found.until) == (2, None)
+
+
+def test_pods_are_waited_for_where_a_node_takes_no_more_of_them() -> None:
+    cluster = Searched(1, pods=3)
+    cluster.put("n0", 1)
+    cluster.put("n0", 1)
+    found = cluster.find(workers(3, make_pod("x")), 3)
+    assert found is not None
+    assert found.awaited == 2
+    assert cluster.find(workers(4, make_pod("x")), 4) is None
+
+
 def test_pods_that_end_by_themselves_are_waited_for_before_those_that_last() -> None:
     cluster = Searched(2)
     cluster.put("n0", 4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -105,3 +106,77 @@ def test_a_pod_that_is_in_no_group_may_be_discarded() -> None:
     groups.discard(waiting)
     assert not groups.pods()
     groups.check()
+
+
+def waits(groups: WaitingGroups, name: str, colour: str) -> QueuedPodInfo:
+    waiting = QueuedPodInfo(version(name, colour, 0), 0.0)
+    groups.add(waiting)
+    return waiting
+
+
+def test_pods_without_a_key_are_found_by_every_event_and_each_is_asked_about() -> None:
+    groups = WaitingGroups("Plugin", GROUPINGS[1])
+    for name in ("a", "b"):
+        waits(groups, name, "none")
+    waits(groups, "c", "blue")
+    assert [list(group.members) for group in groups.find(None, "red")] == [["uid-default-a"], ["uid-default-b"]]
+
+
+def test_a_pod_that_has_gone_meanwhile_is_not_found() -> None:
+    groups = WaitingGroups("Plugin", GROUPINGS[0])
+    waits(groups, "a", "none")
+    second = waits(groups, "b", "none")
+    found = groups.find(None, None)
+    assert list(next(found).members) == ["uid-default-a"]
+    groups.remove(second)
+    assert list(found) == []
+
+
+def test_another_pod_of_the_group_may_speak_for_it() -> None:
+    groups = WaitingGroups("Plugin", GROUPINGS[0])
+    first, second = waits(groups, "a", "red"), waits(groups, "b", "red")
+    (group,) = groups.find(None, None)
+    assert group.apart_from(first.uid) is second
+    assert group.apart_from(second.uid) is first
+    groups.remove(second)
+    assert group.apart_from(first.uid) is None
+
+
+def test_groups_without_an_index_are_found_and_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    groups = WaitingGroups("Plugin", GROUPINGS[0])
+    waits(groups, "a", "red")
+    assert len(list(groups.find(None, "blue"))) == 1
+    assert not caplog.records
+
+
+class Refusing(Keys):
+    """An index that fails when it is to learn a key, or to forget one."""
+
+    def __init__(self, refuses: str) -> None:
+        super().__init__()
+        self._refuses = refuses
+
+    def add(self, key: Hashable) -> None:
+        if self._refuses == "add":
+            raise RuntimeError("a fault of a plugin")
+        super().add(key)
+
+    def remove(self, key: Hashable) -> None:
+        raise RuntimeError("a fault of a plugin")
+
+
+@pytest.mark.parametrize("refuses", ["add", "remove"])
+def test_an_index_that_has_missed_a_key_is_asked_no_more(refuses: str, caplog: pytest.LogCaptureFixture) -> None:
+    groups = WaitingGroups("Plugin", Grouping(key, lambda: Refusing(refuses)))
+    waits(groups, "a", "red")
+    waits(groups, "b", "blue")
+    groups.remove(waits(groups, "c", "none-such"))
+    assert [list(group.members) for group in groups.find(None, None)] == [["uid-default-a"], ["uid-default-b"]]
+    assert [record.message for record in caplog.records] == ["a hint index failed and is no longer used"]
+
+
+def test_of_keys_that_cannot_be_computed_the_first_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    groups = WaitingGroups("Plugin", GROUPINGS[0])
+    for name in ("a", "b"):
+        waits(groups, name, "broken")
+    assert [(record.plugin, record.pod) for record in caplog.records] == [("Plugin", "default/a")]  # type: ignore[attr-defined]

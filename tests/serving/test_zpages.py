@@ -35,8 +35,11 @@ class Anybody:
 async def asked(
     path: str, accept: str = "", *, health: Health | None = None, clock_set_s: float = 0.0
 ) -> tuple[int, dict[str, str], str]:
-    """Status, headers and text of the answer of a scheduler that has run for an hour and a minute."""
-    clock = ManualClock()
+    """Status, headers and text of the answer of a scheduler that has run for two hours, three minutes and 5 seconds.
+
+    "" for `accept` sends no such header.
+    """
+    clock = ManualClock(50.0)
     server = Server(
         Listen("127.0.0.1", 0, None),
         metrics=Metrics(process=False),
@@ -46,11 +49,11 @@ async def asked(
     )
     server.add_handler("/flagz", flagz({"v": "2", "config": "/etc/a.yaml"}), reads_scheduler=False)
     server.add_handler("/statusz", statusz(clock, "1.36", lambda: server.paths), reads_scheduler=False)
-    clock.advance(3661)
+    clock.advance(7385)
     clock.set_wall_clock(clock_set_s)
     await server.start()
     try:
-        async with aiohttp.ClientSession() as session:
+        async with aiohttp.ClientSession(skip_auto_headers=["Accept"]) as session:
             headers = {"Accept": accept} if accept else {}
             async with session.get(f"http://127.0.0.1:{server.port}{path}", headers=headers) as answer:
                 return answer.status, dict(answer.headers), await answer.text()
@@ -63,7 +66,7 @@ async def test_a_wall_clock_that_is_set_meanwhile_does_not_change_for_how_long_t
     clock_set_s: float,
 ) -> None:
     _, _, text = await asked("/statusz", JSON.format("v1beta1", "Statusz"), clock_set_s=clock_set_s)
-    assert json.loads(text)["uptimeSeconds"] == 3661
+    assert json.loads(text)["uptimeSeconds"] == 7385
 
 
 @pytest.mark.parametrize("accept", ["", "text/plain", "*/*", "text/html, text/plain;q=0.5"])
@@ -72,7 +75,7 @@ async def test_people_get_text(accept: str) -> None:
     assert status == 200
     assert headers["Content-Type"] == "text/plain; charset=utf-8"
     assert text.startswith("\nkscheduler statusz\nWarning: This endpoint is not meant to be machine parseable")
-    assert "\nUp: 1 hr 01 min 01 sec\n" in text
+    assert "\nUp: 2 hr 03 min 05 sec\n" in text
     assert "\nEmulation version: 1.36\n" in text
     assert text.endswith("Paths: /configz /flagz /healthz /livez /metrics /readyz /statusz\n")
 
@@ -81,10 +84,18 @@ async def test_programs_get_the_kind_that_they_name() -> None:
     status, headers, text = await asked("/statusz", JSON.format("v1beta1", "Statusz"))
     found = decoded(text)
     assert (status, found["kind"], found["apiVersion"]) == (200, "Statusz", "config.k8s.io/v1beta1")
-    assert (found["uptimeSeconds"], found["binaryVersion"], found["emulationVersion"]) == (3661, __version__, "1.36")
+    assert (found["uptimeSeconds"], found["binaryVersion"], found["emulationVersion"]) == (7385, __version__, "1.36")
     assert "Warning" not in headers
     _, _, text = await asked("/flagz", JSON.format("v1beta1", "Flagz"))
     assert decoded(text)["flags"] == {"config": "/etc/a.yaml", "v": "2"}
+
+
+async def test_the_kind_is_answered_that_is_preferred() -> None:
+    kind = JSON.format("v1beta1", "Statusz")
+    _, headers, _ = await asked("/statusz", f"text/plain;q=0.5, {kind}")
+    assert headers["Content-Type"] == kind
+    _, headers, _ = await asked("/statusz", f"{kind};q=0.5, text/plain")
+    assert headers["Content-Type"].startswith("text/plain")
 
 
 async def test_a_version_that_is_deprecated_says_so() -> None:

@@ -75,6 +75,7 @@ def test_a_node_may_change_what_it_has_and_uses(cluster: Cluster, clock: ManualC
     assert shares(load) == [0.0, 0.75]
     cluster.delete_node("n1")
     assert load.nodes[1].gone
+    assert [each.at(clock.now()) for each in load.nodes[1].loads] == [0, 0]
 
 
 def test_a_pod_on_a_node_that_nobody_knows_is_left_out(cluster: Cluster) -> None:

@@ -41,14 +41,14 @@ class NotingExecutor(GangExecutor):
 class Cluster:
     """`has_lane`: members are placed by kernels as far as possible."""
 
-    def __init__(self, nodes: int = 2, cpu: int = 4, *, has_lane: bool = True) -> None:
+    def __init__(self, nodes: int = 2, cpu: int = 4, *, pods: int = 110, has_lane: bool = True) -> None:
         self.side = Side(first_on_tie=True)
         self.has_lane = has_lane
         self.cache = self.side.cache
         for framework in self.side.profiles.values():
             framework.post_filters = ("DefaultPreemption",)
         for i in range(nodes):
-            node = make_node(f"n{i}").capacity(cpu=cpu, memory="64Gi", pods=110).label("zone", f"z{i % 2}")
+            node = make_node(f"n{i}").capacity(cpu=cpu, memory="64Gi", pods=pods).label("zone", f"z{i % 2}")
             self.cache.set_node(node.label("kubernetes.io/hostname", f"n{i}").obj())
         self.registry = Registry(DOORS, WHOLE)
         self.evictions, self.budgets = NotedEvictions(), DisruptionBudgets()
