@@ -15,11 +15,10 @@ from kscheduler.compare.reasons import Why
 from kscheduler.counted import counted
 from kscheduler.simulator.report_text import aligned_table
 from kscheduler.simulator.units import percent, seconds
+from kscheduler.sweep.metrics import unit_of
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 BAR = 24  # characters of the longest bar
-_PERCENT = ("placed", "allocated", "fragmentation", "gangs-ran")
-_SECONDS = ("pending", "simulated", "cpu", "gangs-idle", "gangs-wait")
 _WIDEST = 160
 
 
@@ -110,12 +109,10 @@ def _title(figure: Figure) -> str:
 def _value(figure: Figure, value: float | None) -> str:
     if value is None:
         return "-"
-    kind = figure.name.partition(":")[0]
-    if kind.startswith(_PERCENT):
-        return percent(value, 2)
-    if kind.startswith(_SECONDS):
-        return seconds(value)
-    return f"{value:,.3f}" if kind.startswith("imbalance") else f"{value:,.0f}"
+    unit = unit_of(figure.name)
+    if unit:
+        return percent(value, 2) if unit == "share" else seconds(value)
+    return f"{value:,.3f}" if figure.name.startswith("imbalance") else f"{value:,.0f}"
 
 
 def _change(figure: Figure) -> str:

@@ -114,6 +114,10 @@ _OF_MACHINE: dict[str, tuple[Metric, Callable[[Timing], float]]] = {
     ),
 }
 
+# With which the names of figures begin that are times, and fractions of one.
+_SECONDS = ("pending", "simulated", "wall", "cpu", "gangs-idle", "gangs-wait")
+_SHARES = ("placed", "allocated", "fragmentation", "gangs-ran")
+
 DEFAULT_METRICS = ("placed", "pending-p99", "allocated:cpu", "fragmentation:cpu", "imbalance:cpu", "preemptions", SPEED)
 
 
@@ -134,6 +138,13 @@ class Timing(msgspec.Struct, frozen=True):
 def metric_named(name: str) -> Metric:
     """Return the metric of a valid name."""
     return _metric(name) or Metric(name, True)
+
+
+def unit_of(name: str) -> str:
+    """Return the unit of the figure of this name: "seconds", "share" (a fraction of one), or "" for a number."""
+    if name.startswith(_SHARES):
+        return "share"
+    return "seconds" if name.startswith(_SECONDS) else ""
 
 
 def check_metric(where: str, name: str) -> None:

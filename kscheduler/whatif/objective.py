@@ -3,6 +3,7 @@
     pending p99 < 30s          also p50, p99.9, max, mean: the time from a pod's creation to its binding
     unplaced <= 3              any figure of `kscheduler sweep`
     allocated:cpu < 80%
+    gangs-wait-mean < 2m
 
 A pod that never gets a node has waited for ever: a percentile cannot be met by leaving pods out.
 """
@@ -18,11 +19,10 @@ from dataclasses import dataclass
 from kscheduler.config.duration import Duration
 from kscheduler.errors import ConfigError
 from kscheduler.simulator.units import percent, seconds
-from kscheduler.sweep.metrics import check_metric, metric_named
+from kscheduler.sweep.metrics import check_metric, metric_named, unit_of
 from kscheduler.whatif.played_side import FOR_EVER, PlayedSide
 
 EXAMPLE = "pending p99 < 30s"
-SHARES = ("placed", "allocated", "fragmentation", "gangs-ran")  # with which metrics begin that are fractions of one
 _OBJECTIVE = re.compile(r"\s*(?P<metric>[^<>=]+?)\s*(?P<operator><=|>=|<|>)\s*(?P<value>[^<>=]+?)\s*")
 _PENDING = re.compile(r"pending[ -](?:p(?P<percentile>\d{1,2}(?:\.\d{1,6})?)|(?P<other>max|mean))", re.ASCII)
 _NUMBER = re.compile(r"(?P<number>\d{1,15}(?:\.\d{1,9})?)\s*(?P<percent>%)?", re.ASCII)
@@ -43,7 +43,6 @@ class Objective:
     operator: str
     value: float
     figure: Callable[[PlayedSide], float | None]
-    is_time: bool = False
     share: float | None = None  # of the pods whose longest waiting time is the figure; None: it is another figure
 
     @classmethod
@@ -56,16 +55,15 @@ class Objective:
             )
         metric = " ".join(found["metric"].split())
         pending = _PENDING.fullmatch(metric)
-        is_time = pending is not None
         figure = _named(flag, metric.replace(" ", "-")) if pending is None else _pending(pending)
-        value = _duration(flag, text, found["value"]) if is_time else _number(flag, text, metric, found["value"])
+        value = _value(flag, text, unit_of(metric), found["value"], is_duration=pending is not None)
         share = None if pending is None else _share(pending)
-        return cls(" ".join(text.split()), metric, found["operator"], value, figure, is_time, share)
+        return cls(" ".join(text.split()), metric, found["operator"], value, figure, share)
 
     @property
     def unit(self) -> str:
         """The unit of the value and the figure: "seconds", "share", or "" for a number."""
-        return "seconds" if self.is_time else "share" if self.metric.startswith(SHARES) else ""
+        return unit_of(self.metric)
 
     @property
     def is_about_nodes(self) -> bool:
@@ -93,7 +91,7 @@ class Objective:
             return "not known"
         if figure == FOR_EVER:
             return "for ever"
-        if self.is_time:
+        if self.unit == "seconds":
             return seconds(figure)
         return percent(figure, 2) if self.unit == "share" else f"{figure:,.6g}"
 
@@ -124,6 +122,13 @@ def _named(flag: str, name: str) -> Callable[[PlayedSide], float | None]:
     return figure
 
 
+def _value(flag: str, text: str, unit: str, value: str, *, is_duration: bool) -> float:
+    """Parse the value: of times a duration, of most also a number of seconds, of shares also a percentage."""
+    if is_duration or (unit == "seconds" and not _NUMBER.fullmatch(value)):
+        return _duration(flag, text, value)
+    return _number(flag, text, value, is_share=unit == "share")
+
+
 def _duration(flag: str, text: str, value: str) -> float:
     try:
         return Duration.parse(value.replace(" ", "")).seconds
@@ -131,9 +136,8 @@ def _duration(flag: str, text: str, value: str) -> float:
         raise ConfigError(f'{flag}: "{text}": {error}') from None
 
 
-def _number(flag: str, text: str, metric: str, value: str) -> float:
+def _number(flag: str, text: str, value: str, *, is_share: bool) -> float:
     found = _NUMBER.fullmatch(value)
-    is_share = metric.startswith(SHARES)
     if found is None or (found["percent"] and not is_share):
         raise ConfigError(f'{flag}: "{text}": expected a number{" or a percentage" if is_share else ""}, got "{value}"')
     return float(found["number"]) / (100 if found["percent"] else 1)

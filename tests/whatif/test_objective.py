@@ -38,6 +38,9 @@ def played_once() -> PlayedSide:
         ("placed >= 0.73", False),
         ("allocated-peak:cpu >= 100%", True),
         ("preemptions > 0", False),
+        ("simulated < 1h", True),
+        ("simulated < 3600", True),
+        ("simulated < 1ms", False),
         ("allocated:example.com/gpu < 50%", False),  # the cluster has none, so nothing is known of it
     ],
 )
@@ -50,6 +53,8 @@ def test_a_figure_is_shown_in_its_unit() -> None:
     assert objective("pending p99 < 3s").shown(played) == "pending p99 = for ever"
     assert objective("placed > 3%").shown(played) == "placed = 72.73 %"
     assert objective("unplaced < 9").shown(played) == "unplaced = 3"
+    assert objective("simulated < 5m").shown(played) == "simulated = 10 s"
+    assert objective("simulated < 5m").unit == "seconds"
     assert objective("allocated:x < 9").shown(played) == "allocated:x = not known"
 
 
