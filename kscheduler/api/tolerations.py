@@ -9,6 +9,7 @@ from kscheduler.api.objects import Taint, Toleration
 NO_SCHEDULE = "NoSchedule"
 NO_EXECUTE = "NoExecute"
 PREFER_NO_SCHEDULE = "PreferNoSchedule"
+EFFECTS = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:

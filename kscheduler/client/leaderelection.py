@@ -27,7 +27,7 @@ from msgspec.structs import replace
 from kscheduler.api.objects import Lease, LeaseSpec, ObjectMeta
 from kscheduler.client.concurrency import cancel_and_wait, wait_event, within
 from kscheduler.client.handover import Seen, handover_of, with_handover
-from kscheduler.client.informer import is_older
+from kscheduler.client.informer import WATCH_TIMEOUT_S, is_older
 from kscheduler.client.kinds import LEASES
 from kscheduler.client.outages import MOST_CAUSES
 from kscheduler.client.protocol import Client, EventType, always, nothing
@@ -41,7 +41,6 @@ log = logging.getLogger(__name__)
 
 JITTER_FACTOR = 1.2  # client-go's: tries to acquire are 1 to 2.2 retry periods apart
 RELEASED_DURATION_S = 1  # what client-go writes as the duration of a released Lease
-_WATCH_TIMEOUT_S = (300.0, 600.0)
 WATCH_PAUSE_S = 30.0  # at most, after the watch of the Lease has failed
 UNANSWERED_PAUSE_S = 1.0  # after a try to acquire that failed for want of a good answer
 ENDED_PERIOD_S = 1.0  # between two questions whether the holder has ended, where that can be known
@@ -470,7 +469,7 @@ class LeaderElector:
                     version = page.resource_version
                     for lease in page.items:  # it may have been released before the watch begins
                         self._heard(EventType.ADDED, lease)
-                timeout_s = self._rng.uniform(*_WATCH_TIMEOUT_S)
+                timeout_s = self._rng.uniform(*WATCH_TIMEOUT_S)
                 async for events in self._client.watch(
                     resource, resource_version=version, field_selector=selector, timeout_s=timeout_s
                 ):

@@ -10,8 +10,7 @@ from kscheduler.command.flags.plugin import InspectOptions
 from kscheduler.counted import counted
 from kscheduler.errors import ConfigError
 from kscheduler.input.redaction import SecretURL
-from kscheduler.wasm.arguments import PAGE_BYTES
-from kscheduler.wasm.engine import MEMORY, MemoryType
+from kscheduler.wasm.engine import MEMORY, PAGE_BYTES, MemoryType
 from kscheduler.wasm.loading.abi import Abi, interface_of, origin_of
 from kscheduler.wasm.loading.apart import run_apart
 from kscheduler.wasm.loading.fetch import Fetched, Fetcher

@@ -29,6 +29,7 @@ from kscheduler.command.plugin_inspect import as_url, shown_file
 from kscheduler.command.plugin_measured import MeasuredEngine
 from kscheduler.config.decode import describe_kind
 from kscheduler.config.releases import DEFAULT_RELEASE, Release, release_of
+from kscheduler.config.secrets import GUEST_URL
 from kscheduler.counted import counted
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.framework.cycle_state import CycleState
@@ -41,7 +42,6 @@ from kscheduler.input.input_files import read_input
 from kscheduler.input.yaml_documents import read_one_yaml
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.wasm.arguments import GUEST_URL
 from kscheduler.wasm.batch.plugin import BatchPlugin
 from kscheduler.wasm.engines import engine_named
 from kscheduler.wasm.loading.sections import printable

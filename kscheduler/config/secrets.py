@@ -8,11 +8,12 @@ every URL. All other secrets of a configuration have the types of `redaction`, w
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from kscheduler.input.redaction import HIDDEN, SecretURL, hide_urls
 
-GUEST_URL = "guestURL"
+GUEST_URL = "guestURL"  # the argument that makes a plugin of a profile a wasm plugin
 _OF_GUESTS = frozenset({"guestconfig", "args"})
 
 # In lower case and without - and _. What only names a file or an object that holds the secret is shown.
@@ -24,10 +25,14 @@ _NAMES_A_PLACE = re.compile("(files?|path|dir|name|ref)$")
 _ADDRESS_NAME = re.compile("ur[il]$|address$|endpoint$|server$|host$|proxy$")
 
 
+def names_guest(document: Mapping[Any, Any]) -> bool:
+    """Return whether arguments have the key `guestURL`, in whatever case: one that is misspelt is reported later."""
+    return any(str(key).lower() == GUEST_URL.lower() for key in document)
+
+
 def shown_arguments(document: Any) -> Any:
     """Return the document with secrets hidden, for a message or a page; its structure and its keys stay."""
-    is_guest = isinstance(document, dict) and any(str(key).lower() == GUEST_URL.lower() for key in document)
-    if not is_guest:
+    if not isinstance(document, dict) or not names_guest(document):
         return _shown(document)
     return {
         key: _all_hidden(value) if str(key).lower() in _OF_GUESTS else _entry(key, value)

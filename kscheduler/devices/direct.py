@@ -18,11 +18,12 @@ from kscheduler.api.devices import (
     DeviceToleration,
     ResourceClaim,
 )
+from kscheduler.api.labels import NODE_NAME_FIELD
 from kscheduler.api.objects import NodeSelector, NodeSelectorTerm, SelectorRequirement
 from kscheduler.config.device_rules import DeviceRules
 from kscheduler.devices.allocated import AllocatedState, DeviceID
 from kscheduler.devices.requests import Variant
-from kscheduler.devices.results import NODE_NAME, configs_of
+from kscheduler.devices.results import configs_of
 from kscheduler.devices.search import MAX_RESULTS
 from kscheduler.devices.slice_index import NodePools
 from kscheduler.devices.slices import NO, UNKNOWN, YES, ParsedDevice
@@ -95,7 +96,7 @@ class DirectPlan:
                 if found is None:
                     return None
                 results += found
-            only_here = SelectorRequirement(NODE_NAME, "In", [node_name])
+            only_here = SelectorRequirement(NODE_NAME_FIELD, "In", [node_name])
             allocations.append(
                 AllocationResult(
                     devices=DeviceAllocationResult(results=results, config=claim.config),

@@ -13,12 +13,11 @@ from kscheduler.api.devices import (
     DeviceRequestAllocationResult,
     ResourceClaim,
 )
+from kscheduler.api.labels import NODE_NAME_FIELD
 from kscheduler.api.objects import NodeSelector, NodeSelectorTerm, SelectorRequirement
 from kscheduler.devices.errors import AllocationError
 from kscheduler.devices.requests import Variant
 from kscheduler.devices.search import Choice
-
-NODE_NAME = "metadata.name"  # the field that selects a node by name
 
 
 def make_allocation(
@@ -136,7 +135,7 @@ def _node_selector(claim: ResourceClaim, chosen: Sequence[Choice], node_name: st
         device, spec = choice.device.device, choice.device.slice.published.spec
         place = device if choice.device.slice.is_per_device else spec
         if place.node_name is not None or device.binds_to_node:
-            only = SelectorRequirement(NODE_NAME, "In", [node_name])
+            only = SelectorRequirement(NODE_NAME_FIELD, "In", [node_name])
             return NodeSelector([NodeSelectorTerm(match_fields=[only])])
         terms = () if place.node_selector is None else place.node_selector.node_selector_terms
         if len(terms) > 1:

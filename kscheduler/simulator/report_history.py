@@ -15,6 +15,7 @@ import msgspec
 from kscheduler.api.objects import Node
 from kscheduler.api.resources import CPU, PODS
 from kscheduler.api.topology_labels import in_shown_order
+from kscheduler.framework.preemption.executor import CONDITION
 from kscheduler.simulator.accounting import Accounting, NodeRow, PodRecord
 from kscheduler.simulator.amounts import Amounts
 from kscheduler.simulator.fragmentation import Shape, frequent_shapes
@@ -30,7 +31,6 @@ SAMPLED_NODES = 256  # of larger clusters, the fragmentation over time is that o
 FULL = 250  # the byte of a node that is full
 HIGHEST = 254  # the byte of this and any higher use
 NO_CAPACITY = 255  # the byte of a node that has none of the resource
-PREEMPTED = "DisruptionTarget"  # the type of the condition of a pod that was preempted
 
 
 class NodeLabel(msgspec.Struct, frozen=True):
@@ -141,7 +141,7 @@ def preempted_pods(books: Accounting, start_s: float) -> list[Preempted]:
 
 def _disruption(record: PodRecord) -> str | None:
     conditions = record.last_seen.status.conditions or ()
-    return next((condition.message for condition in conditions if condition.type == PREEMPTED), None)
+    return next((condition.message for condition in conditions if condition.type == CONDITION), None)
 
 
 def requests(amounts: Amounts) -> dict[str, float]:

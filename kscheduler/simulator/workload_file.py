@@ -44,6 +44,7 @@ import msgspec
 
 from kscheduler.api.objects import QuantityMap, Taint, Toleration
 from kscheduler.api.quantity import parse_milli
+from kscheduler.api.tolerations import EFFECTS
 from kscheduler.cel.selectors import SelectorError, selectors_for
 from kscheduler.config.decode import decode, describe
 from kscheduler.config.document import read_document
@@ -70,7 +71,6 @@ from kscheduler.simulator.workload_gangs import MAX_MEMBERS, GangShape
 MAX_PODS_PER_NODE = "110"  # the kubelet's own default
 MAX_WEIGHT = 1e15  # shapes are drawn by the sums of weights, which must be finite and exact
 _DRIVER = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")  # in part; a class gets this name
-_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 class _Fields(msgspec.Struct, frozen=True, rename="camel"):
@@ -174,8 +174,8 @@ def _nodes(path: str, nodes: _Nodes) -> NodePlan:
 def _node_shape(where: str, shape: _NodeShape) -> NodeShape:
     capacity = {"pods": MAX_PODS_PER_NODE, **_quantities(f"{where}.capacity", shape.capacity)}
     for index, taint in enumerate(shape.taints):
-        if taint.effect not in _EFFECTS:
-            expected = ", ".join(_EFFECTS)
+        if taint.effect not in EFFECTS:
+            expected = ", ".join(EFFECTS)
             raise ConfigError(f'{where}.taints[{index}].effect: expected one of {expected}, got "{taint.effect}"')
     used = _node_usage(f"{where}.usage", shape.usage)
     devices = [_node_devices(f"{where}.devices[{index}]", each) for index, each in enumerate(shape.devices)]

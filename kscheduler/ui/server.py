@@ -29,7 +29,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
+TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 _MAX_BODY = 1024  # requests that read have none
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -41,7 +41,7 @@ class PageServer:
     def __init__(self, documents: Sequence[Document]) -> None:
         app = web.Application(middlewares=[_guard], client_max_size=_MAX_BODY)
         for name in FILES:
-            app.router.add_get(f"/{name}", _file(asset(name).encode(), _TYPES[name.rpartition(".")[2]]))
+            app.router.add_get(f"/{name}", _file(asset(name).encode(), TYPES[name.rpartition(".")[2]]))
         app.router.add_get("/", _file(asset(INDEX).encode(), "text/html"))
         names = msgspec.json.encode([document.name for document in documents])
         app.router.add_get("/reports.json", _file(names, "application/json"))

@@ -17,23 +17,21 @@ import msgspec
 from kscheduler.api.quantity import parse_units
 from kscheduler.config.decode import aggregate, describe, describe_kind
 from kscheduler.config.duration import Duration
+from kscheduler.config.secrets import GUEST_URL, names_guest
 from kscheduler.counted import counted
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.input.redaction import Secret, SecretURL
+from kscheduler.wasm.engine import NAMES, PAGE_BYTES
 
 FAIL, IGNORE = "fail", "ignore"
 FAILURE_POLICIES = (FAIL, IGNORE)
-ENGINES = ("wasmtime", "wasmer")
 MAX_SEVERITY = 3  # of klog: 0 info, 1 warning, 2 error, 3 fatal
 
-PAGE_BYTES = 64 * 1024  # of WebAssembly memory
 MIN_MEMORY_BYTES = PAGE_BYTES
 MAX_MEMORY_BYTES = 4 * 1024**3  # the limit of 32-bit addresses
 MIN_DEADLINE = Duration.parse("1ms")  # deadlines are checked a few times in ten milliseconds only
 MAX_DEADLINE = Duration.parse("10s")  # the scheduling of all pods waits for a plugin
 MIN_RELOAD_INTERVAL = Duration.parse("100ms")
-
-GUEST_URL = "guestURL"  # the key that makes a plugin of a profile a wasm plugin
 
 
 class WasmArguments(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +45,7 @@ class WasmArguments(msgspec.Struct, frozen=True, kw_only=True):
     failure_policy: str = FAIL  # whether an error of the guest fails the pod's cycle, or is ignored
     deadline: Duration = Duration.parse("20ms")  # CPU time of one call
     memory_bytes: int = 64 * 1024**2  # limit for one instance
-    engine: str = ENGINES[0]
+    engine: str = NAMES[0]
     reload_interval: Duration = Duration(0)  # how often the source is checked for a new version; 0: never
     allow_insecure: bool = False  # allows plain http to other machines
     pure: bool = False  # the user declares that answers depend only on the pod and node objects
@@ -69,7 +67,7 @@ class WasmArguments(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_wasm(document: Any) -> bool:
     """Return whether a plugin's arguments have the key `guestURL`, or the misspelling `guesturl`, reported later."""
-    return isinstance(document, Mapping) and any(str(key).lower() == GUEST_URL.lower() for key in document)
+    return isinstance(document, Mapping) and names_guest(document)
 
 
 def read_arguments(document: Any, path: str) -> WasmArguments:
@@ -210,7 +208,7 @@ _FIELDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {  # key in the file -
     "failurePolicy": ("failure_policy", _one_of(FAILURE_POLICIES)),
     "deadline": ("deadline", _duration(MIN_DEADLINE, MAX_DEADLINE)),
     "memory": ("memory_bytes", _memory),
-    "engine": ("engine", _one_of(ENGINES)),
+    "engine": ("engine", _one_of(NAMES)),
     "reloadInterval": ("reload_interval", _duration(MIN_RELOAD_INTERVAL, None, or_zero=True)),
     "allowInsecure": ("allow_insecure", _truth),
     "pure": ("pure", _truth),

@@ -17,6 +17,7 @@ from typing import Protocol
 from kscheduler.counted import counted
 from kscheduler.errors import KSchedulerError
 
+NAMES = ("wasmtime", "wasmer")  # of the engines there are, the default one first
 PAGE_BYTES = 65_536
 MEBIBYTE = 1 << 20
 STACK_BYTES = 512 * 1024  # stack of every guest, set for the engine, since wasmtime has one limit for all

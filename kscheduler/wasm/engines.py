@@ -1,12 +1,10 @@
-"""The names of the engines, and at most one engine object for each of them per process."""
+"""Makes at most one engine object of each name in a process."""
 
 from __future__ import annotations
 
 import functools
 
-from kscheduler.wasm.engine import Engine, EngineUnavailable
-
-NAMES = ("wasmtime", "wasmer")
+from kscheduler.wasm.engine import NAMES, Engine, EngineUnavailable
 
 
 @functools.cache

@@ -17,6 +17,7 @@ from msgspec import structs
 
 from kscheduler.api.devices import DeviceObject, ResourceClaim, ResourceSlice
 from kscheduler.api.objects import Node, Pod, PodStatus, Taint
+from kscheduler.api.tolerations import EFFECTS
 from kscheduler.client.kinds import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from kscheduler.client.protocol import EventType
 from kscheduler.counted import counted
@@ -29,7 +30,6 @@ from kscheduler.whatif.selection import NodeSelection
 from kscheduler.whatif.shapes import Shapes
 
 MAX_ADDED = 100_000  # nodes of one flag: many times what a cluster can have
-EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _TAINT = re.compile(r"(?P<key>[^=:\s]+)(?:=(?P<value>[^=:\s]*))?:(?P<effect>[A-Za-z]+)(?P<removes>-)?")
 _DEVICES = (RESOURCE_SLICES, RESOURCE_CLAIMS)
 _STAYS_WITH_NODE = ("DaemonSet", "Node")  # kinds of owners whose pods exist for one node

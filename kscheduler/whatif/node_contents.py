@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import structs
 
 from kscheduler.api.devices import ResourceSlice
+from kscheduler.api.labels import NODE_NAME_FIELD
 from kscheduler.api.objects import ObjectMeta, OwnerReference, Pod
 from kscheduler.client.kinds import RESOURCE_SLICES
 from kscheduler.client.protocol import EventType
@@ -22,7 +23,6 @@ from kscheduler.simulator.workload_devices import slices_of
 from kscheduler.whatif.shapes import AddedNode
 
 DAEMON_SET = "DaemonSet"
-_NODE_NAME = "metadata.name"  # the field by which the affinity of a DaemonSet's pod names its node
 
 
 class NodeContents:
@@ -129,7 +129,7 @@ def _node_of(pod: Pod) -> str:
     required = affinity and affinity.required_during_scheduling_ignored_during_execution
     for term in required.node_selector_terms if required else ():
         for field in term.match_fields or ():
-            if field.key == _NODE_NAME and field.operator == "In" and field.values:
+            if field.key == NODE_NAME_FIELD and field.operator == "In" and field.values:
                 return field.values[0]
     return ""
 

@@ -23,12 +23,11 @@ from kscheduler.serving.live.readings import NODES, VIEWS, FreeAmounts
 from kscheduler.serving.live.redaction import without_nodes
 from kscheduler.serving.live.streams import Streams
 from kscheduler.ui.assets import LIVE_FILES, live_asset
-from kscheduler.ui.server import HEADERS
+from kscheduler.ui.server import HEADERS, TYPES
 
 log = logging.getLogger(__name__)
 
 PREFIX = "/ui/"
-_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 
 Explained = tuple[dict[str, Any] | None, str, FreeAmounts | None]
 ExplainPod = Callable[[str], Awaitable[Explained]]  # namespace/name -> its explanation, or why there is none
@@ -81,7 +80,7 @@ class LivePage:
             return web.Response(status=308, headers={"Location": "ui/"})
         name = request.path.removeprefix(PREFIX) or "index.html"
         if name in self._files:
-            return web.Response(body=self._files[name], content_type=_TYPES[name.rpartition(".")[2]], charset="utf-8")
+            return web.Response(body=self._files[name], content_type=TYPES[name.rpartition(".")[2]], charset="utf-8")
         if not name.startswith("api/"):
             raise Refused(404, "There is no such page.")
         shown = self._shown_by(request)

@@ -25,6 +25,7 @@ _ANY_BATCH_MARK = re.compile(r"kscheduler_abi_v(\d+)")
 _SHOWN = 10  # unknown imports that are named in the faults, at most
 NODES_MODULE = "k8s.io/api"
 SCHEDULER_MODULE = "k8s.io/scheduler"
+KLOG_MODULE = "k8s.io/klog"
 PODS_IMPORTS = frozenset({"currentPod", "targetPod", "handle.get_waiting_pod"})
 
 
@@ -225,7 +226,7 @@ EXTENSION_IMPORTS: Mapping[tuple[str, str], FuncType] = MappingProxyType(
         "result.normalized_score_list:ii: handle.eventrecorder.eventf:ii: handle.reject_waiting_pod:iiii: "
         "handle.get_waiting_pod:iiii:",
     )
-    | _imports("k8s.io/klog", "log:iii: logs:iiiii: severity::i")
+    | _imports(KLOG_MODULE, "log:iii: logs:iiiii: severity::i")
 )
 BATCH_IMPORTS: Mapping[tuple[str, str], FuncType] = MappingProxyType(
     _imports("kscheduler", "log:iii: event:iiiii: now::I")

@@ -7,9 +7,9 @@ from operator import attrgetter
 from typing import Protocol
 
 from kscheduler.api.devices import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
+from kscheduler.api.labels import NODE_NAME_FIELD
 from kscheduler.api.objects import Pod, PodResourceClaim
 from kscheduler.api.pod_groups import PodGroup
-from kscheduler.devices.results import NODE_NAME
 from kscheduler.errors import KSchedulerError
 from kscheduler.framework.status import Status, error_status, unresolvable
 from kscheduler.snapshot.devices import Devices, unknown_claim
@@ -194,8 +194,10 @@ def only_node(claims: Iterable[ResourceClaim]) -> str | None:
         if term.match_expressions or term.match_fields is None or len(term.match_fields) != 1:
             return None
         wanted = term.match_fields[0]
+        if wanted.key != NODE_NAME_FIELD or wanted.operator != "In":
+            return None
         values = wanted.values or ()
-        if wanted.key != NODE_NAME or wanted.operator != "In" or len(values) != 1 or found not in (None, values[0]):
+        if len(values) != 1 or found not in (None, values[0]):
             return None
         found = values[0]
     return found
