@@ -101,9 +101,6 @@ class WaitingGroups:
     def __len__(self) -> int:
         return len(self._group_of)
 
-    def __contains__(self, uid: str) -> bool:
-        return uid in self._group_of
-
     def add(self, qpi: QueuedPodInfo) -> None:
         uid = qpi.pod_info.uid
         group = self._find_or_make(qpi)

@@ -11,6 +11,8 @@ from kscheduler.api.objects import Pod
 from kscheduler.gangs.domains import DomainIndex
 from kscheduler.gangs.room_to_come import RoomSearch, RoomToCome
 from kscheduler.queue.pod_info import QueuedPodInfo
+from kscheduler.quotas.share_queues import ShareQueues
+from kscheduler.quotas.uncounted import Uncounted
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing.wrappers import PodBuilder, make_pod
 from tests.gangs.planning import nodes_of, workers
@@ -31,11 +33,14 @@ class Searched(Cluster):
             made = replace(made, metadata=replace(made.metadata, name=name, uid=f"uid-{name}"))
             self.cache.set_pod(PodInfo(made))
 
-    def find(self, members: list[QueuedPodInfo], missing: int, *keys: str) -> RoomToCome | None:
+    def find(
+        self, members: list[QueuedPodInfo], missing: int, *keys: str, has_queues: bool = False
+    ) -> RoomToCome | None:
         before = {node.name: (list(node.pods), node.requested) for node in self.cache.table}
         domains = DomainIndex(self.cache.table).domains(keys).each if keys else ()
+        uncounted = (lambda: Uncounted(ShareQueues())) if has_queues else None
         found = RoomSearch(self.cache, self.planner).find(
-            members, missing, list(self.cache.table), domains, frozenset(), NOW
+            members, missing, list(self.cache.table), domains, frozenset(), NOW, uncounted
         )
         assert {node.name: (list(node.pods), node.requested) for node in self.cache.table} == before
         return found
@@ -150,6 +155,18 @@ def test_it_waits_beside_nominated_pods_of_its_priority() -> None:
     cluster.nominations.nominate(other, "n0")
     assert on_nodes(cluster.find(workers(1, make_pod("x").req(cpu=4)), 1)) == ["n1"]
     assert cluster.find(workers(2, make_pod("x").req(cpu=4)), 2) is None
+
+
+@pytest.mark.parametrize(("has_queues", "node"), [(False, "n0"), (True, "n1")])
+def test_it_waits_beside_less_important_nominated_pods_only_where_they_may_be_of_other_queues(
+    has_queues: bool, node: str
+) -> None:
+    cluster = Searched(2)
+    for each in ("n0", "n1"):
+        cluster.put(each, 4)
+    cluster.nominations.nominate(PodInfo(named(make_pod("other").req(cpu=4), "other")), "n0")
+    members = workers(1, make_pod("x").req(cpu=4).priority(10))
+    assert on_nodes(cluster.find(members, 1, has_queues=has_queues)) == [node]
 
 
 @settings(max_examples=60, deadline=None)
