@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from kscheduler.testing.controlplane import workload
 from kscheduler.testing.controlplane.api import Object
 from perf import pod_shapes
+from perf.pod_defaults import tolerations
 
 CREATED = "2026-01-02T03:04:05Z"
 NAME = "pod-{index}"
@@ -146,10 +147,6 @@ def _token_volume() -> Object:
 
 
 def _spec_defaults() -> Object:
-    def tolerates(condition: str) -> Object:
-        key = f"node.kubernetes.io/{condition}"
-        return {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
-
     return {
         "restartPolicy": "Always",
         "terminationGracePeriodSeconds": 30,
@@ -157,7 +154,7 @@ def _spec_defaults() -> Object:
         "serviceAccountName": "default",
         "serviceAccount": "default",
         "securityContext": {},
-        "tolerations": [tolerates("not-ready"), tolerates("unreachable")],
+        "tolerations": tolerations(),
         "priority": 0,
         "enableServiceLinks": True,
         "preemptionPolicy": "PreemptLowerPriority",

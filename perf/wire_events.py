@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from perf.pod_defaults import tolerations
+
 Object = dict[str, Any]
 
 PENDING = "pod: new and pending"
@@ -73,15 +75,7 @@ def _pod(number: int, version: int, spec: Object, status: Object, managers: int)
             "serviceAccount": "default",
             "securityContext": {},
             "schedulerName": "default-scheduler",
-            "tolerations": [
-                {
-                    "key": f"node.kubernetes.io/{what}",
-                    "operator": "Exists",
-                    "effect": "NoExecute",
-                    "tolerationSeconds": 300,
-                }
-                for what in ("not-ready", "unreachable")
-            ],
+            "tolerations": tolerations(),
             "priority": 0,
             "enableServiceLinks": True,
             "preemptionPolicy": "PreemptLowerPriority",

@@ -30,29 +30,10 @@ KEPT = REPOSITORY / "build/image/packages"  # what was downloaded
 SUITE = "trixie"
 KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
 MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}  # Linux's names of machines, and Debian's
-PACKAGES = (
-    "base-files",  # of it only os-release, by which scanners know whose packages these are
-    "ca-certificates",
-    "gcc-14-base",  # the licence of libgcc and libstdc++
-    "libbz2-1.0",
-    "libc6",
-    "libexpat1",
-    "libffi8",
-    "libgcc-s1",
-    "liblzma5",
-    "libpython3.13-minimal",
-    "libpython3.13-stdlib",
-    "libssl3t64",
-    "libstdc++6",
-    "libuuid1",
-    "libzstd1",
-    "python3.13-minimal",
-    "zlib1g",
-)
 # What the files in the image are under, by Debian's copyright files; each package brings its own.
 LICENCES = {
     "ca-certificates": "MPL-2.0",
-    "gcc-14-base": "GPL-3.0-or-later WITH GCC-exception-3.1",
+    "gcc-14-base": "GPL-3.0-or-later WITH GCC-exception-3.1",  # the licence of libgcc and libstdc++
     "libbz2-1.0": "bzip2-1.0.6",
     "libc6": "LGPL-2.1-or-later",
     "libexpat1": "MIT",
@@ -68,6 +49,7 @@ LICENCES = {
     "python3.13-minimal": "PSF-2.0",
     "zlib1g": "Zlib",
 }
+PACKAGES = ("base-files", *LICENCES)  # of the first only os-release, by which scanners know whose packages these are
 WANTED = (
     "etc/ld.so.conf.d/*",
     "etc/ssl/openssl.cnf",

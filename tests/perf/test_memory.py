@@ -11,7 +11,8 @@ import pytest
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.kinds import NODES, PODS
 from kscheduler.errors import Gone
-from perf.memory import PENDING, PagesClient, Result, write_cluster
+from perf.listed_cluster import PENDING, write_cluster
+from perf.memory import PagesClient, Result
 
 
 @pytest.mark.parametrize("like", ["real", "large", "benchmark"])

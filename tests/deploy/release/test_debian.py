@@ -121,10 +121,6 @@ def test_the_version_that_apt_chooses_has_its_epoch(monkeypatch: pytest.MonkeyPa
     assert pin == Pin("x86_64", "debian/pool/z/zlib1g_1.3+x_amd64.deb", f"sha256:{'0' * 64}", "1:1.3+x")
 
 
-def test_licences_are_named_of_packages_that_are_in_the_image() -> None:
-    assert debian.LICENCES.keys() <= set(PACKAGES)
-
-
 def test_a_package_that_was_changed_is_downloaded_again_and_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
