@@ -14,6 +14,8 @@ import sys
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+from kscheduler.framework.out_of_tree import RESERVED
+
 PLUGIN = '''"""Filters and scores nodes by a label: start here."""
 
 from __future__ import annotations
@@ -118,6 +120,9 @@ def main(arguments: list[str]) -> int:
     name, folder = arguments[0], Path(arguments[1] if len(arguments) == 2 else ".")
     if not re.fullmatch("[A-Z][A-Za-z0-9]*", name) or keyword.iskeyword(name):
         print(f"new-plugin: expected a class name such as PreferTeam, got {name!r}", file=sys.stderr)
+        return 2
+    if name in RESERVED:
+        print(f"new-plugin: expected a name that no plugin has yet, got {name!r}", file=sys.stderr)
         return 2
     module = re.sub("(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
     if keyword.iskeyword(module) or _is_taken(module):

@@ -292,6 +292,8 @@ def make_plugin(loaded: Loaded, profile: Profile, handle: Handle) -> Plugin:
         if hasattr(plugin, "events_to_register"):
             where = f"{where}: events_to_register"
             events = plugin.events_to_register()
+            if isinstance(events, Iterable):
+                events = list(events)  # which runs the plugin's code, if it is a generator
     except (Exception, SystemExit) as error:
         text = hide_parts(hide_urls(str(error)), secret_texts(_document(loaded.configured, profile)[1]))
         raise ConfigError(f"{where}: {type(error).__name__}: {text}") from error
@@ -303,10 +305,9 @@ def _check_events(events: Any, where: str) -> None:
     """Raise ConfigError unless these are what a plugin may register."""
     if not isinstance(events, Iterable):
         raise ConfigError(f"{where}: expected ClusterEvents, got {describe_attribute(events)}")
-    listed = list(events)
-    if not all(isinstance(event, (ClusterEvent, Registration)) for event in listed):
-        raise ConfigError(f"{where}: expected ClusterEvents, got {str(listed)[:80]}")
-    for event in listed:
+    if not all(isinstance(event, (ClusterEvent, Registration)) for event in events):
+        raise ConfigError(f"{where}: expected ClusterEvents, got {str(events)[:80]}")
+    for event in events:
         hint = event.hint if isinstance(event, Registration) else None
         if inspect.iscoroutinefunction(hint):  # nobody would await it, and what it returns is never False
             raise ConfigError(f"{where}: expected a plain function as queueing hint, got a coroutine (async def)")

@@ -287,6 +287,9 @@ CONSTRUCTORS = {
     "def __init__(self, args, handle): pass\n def events_to_register(self): return 5": (
         "events_to_register: expected ClusterEvents, got the integer 5"
     ),
+    "def __init__(self, args, handle): pass\n def events_to_register(self): yield self.x": (
+        "events_to_register: AttributeError: "
+    ),
     "def __init__(self, args, handle): pass\n def events_to_register(self): return self.x": (
         "events_to_register: AttributeError: "
     ),

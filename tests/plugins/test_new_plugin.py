@@ -73,3 +73,12 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path: Path, capsys: pytest.Cap
     assert main(["PreferTeam", str(tmp_path)]) == 2
     assert "File exists" in capsys.readouterr().err
     assert list((tmp_path / "prefer_team").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["ImageLocality", "Gangs"])
+def test_the_name_of_a_plugin_of_the_scheduler_is_refused(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([name, str(tmp_path)]) == 2
+    assert f"expected a name that no plugin has yet, got '{name}'" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
