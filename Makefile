@@ -19,7 +19,7 @@ WORKERS ?= $(shell expr $$(nproc) + 2)
 
 # In CI a test that fails is run once more, at most three in a run, and the end of the run shows each with its first failure:
 # hundreds of tests start real servers, on a machine whose other work can hold one up anywhere. What fails twice is a fault.
-# Nowhere else: whoever works on the code is to see at once what fails.
+# Nowhere else: who works on the code is to see at once what fails.
 SECOND_TRY := $(if $(filter 1 true,$(CI)),--reruns 1 --max-suite-reruns 3 --rerun-show-tracebacks)
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(SECOND_TRY)
 

@@ -288,7 +288,7 @@ class Connection(asyncio.BufferedProtocol):
     async def exchange(self, request: bytes, timeout_s: float, carrier: Carrier | None = None) -> Answer:
         """Send a request and return the answer. Any failure, cancellation included, closes the connection.
 
-        An error closes the connection. `carrier`, if given, records that its request travels on this connection.
+        `carrier`, if given, records that its request travels on this connection.
         """
         awaited = _Awaited(needs_answer=True, waiter=self.loop.create_future())
         self.send(request, timeout_s, awaited)

@@ -56,7 +56,7 @@ class MissingRights:
             self._end()
 
     def _end(self) -> None:
-        """Begin anew, as if none had ever been refused."""
+        """Forget all, as if none had ever been refused."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

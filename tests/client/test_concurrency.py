@@ -156,7 +156,7 @@ def test_cancelling_a_wait_with_a_limit_ends_what_is_waited_for() -> None:
 
 
 async def stubborn(until: float) -> None:
-    """Goes on until then, whoever cancels it."""
+    """Goes on until then, even if it is cancelled."""
     while now() < until:
         try:
             await asyncio.sleep(until - now())

@@ -1,4 +1,4 @@
-"""The example guests are compiled whoever else compiles them at the same time."""
+"""The example guests are compiled, also if others compile them at the same time."""
 
 from __future__ import annotations
 

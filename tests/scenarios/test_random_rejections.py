@@ -96,7 +96,7 @@ class Template:
     gated: bool = False
     guarded: bool = False
     profile: str = PROFILES[0]
-    grace_s: int = 1  # so long do its pods take to end, while whoever evicted them is nominated
+    grace_s: int = 1  # so long do its pods take to end, while the pod that evicted them is nominated
 
     def build(self, name: str) -> PodBuilder:
         pod = make_pod(name).label(app=self.app).req(cpu=self.cpu).priority(self.priority).scheduler_name(self.profile)
