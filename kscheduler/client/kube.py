@@ -597,7 +597,7 @@ class _HeldSlot:
 
 @contextlib.contextmanager
 def _namesakes_conflict() -> Iterator[None]:
-    """Raise Conflict when a patch with a uid is refused because another pod has the name now."""
+    """Raise Conflict when a patch with a uid is refused because another object has the name now."""
     try:
         yield
     except APIError as error:
