@@ -24,6 +24,7 @@ from kscheduler.testing.controlplane.api import Object
 from kscheduler.testing.controlplane.kscheduler import KScheduler
 from kscheduler.testing.controlplane.workload import node
 from perf.control_plane_run import Load, measure
+from perf.policy_plugins import CORES, LABEL, NUMBERS
 
 if TYPE_CHECKING:
     from perf.wasm_policies import Form
@@ -64,7 +65,7 @@ def node_templates(label: str, numbers: int, cores: int, images: int) -> list[Ob
 
 def run(form: Form, nodes: int, scale: float, pid: int, port: int) -> RealResult:
     """`pid` and `port` of an extender, if the form has one."""
-    from perf.wasm_policies import CORES, IMAGES, LABEL, NUMBERS, cpu_of, document
+    from perf.wasm_policies import IMAGES, cpu_of, document
 
     configuration: dict[str, Any] = document(form, port)
     pods = min(form.pods_for(nodes, scale), int(MOST_PODS * scale))

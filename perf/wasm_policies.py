@@ -42,9 +42,8 @@ import statistics
 import subprocess
 import sys
 import time
-from array import array
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -52,136 +51,27 @@ from typing import Any
 
 import msgspec
 
-from kscheduler._fast import Scores, Verdicts, score_most_allocated, values_by_node_class
 from kscheduler.clock import SystemClock
 from kscheduler.config.load import parse_config
-from kscheduler.framework import CycleState, Handle, NodeInfo, PodInfo, Status
-from kscheduler.framework.class_draft import ClassDraft, Source
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.observability.logs import QUIET, configure
 from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.cluster import Cluster
-from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.testing import make_node, make_pod
 from kscheduler.wasm.plugins import GuestPlugins
+from perf import policy_plugins
 from perf.decisions import is_waiting, time_decisions
+from perf.policy_plugins import CORES, LABEL, number_of
 
 ROOT = Path(__file__).parent.parent
 SDKS = runpy.run_path(str(ROOT / "plugins" / "sdk" / "build_examples.py"))
 MissingTool: type[Exception] = SDKS["MissingTool"]
-LABEL = "example.com/performance"
-NUMBERS = 101  # values of the label: the highest is 100, so that scores are the numbers themselves
 LABEL_POLICY, PACKING = "label", "packing"
 FIT = "NodeResourcesFit"
 LANGUAGES = ("go", "rust", "assemblyscript")  # beside C
 IMAGES = 30  # on a node; a kubelet tells of up to 50
-CORES, POD_CPU, POD_MEMORY = 32, "100m", "500Mi"
-
-
-def number_of(node: str) -> int:
-    """What the label of node n<i> says."""
-    return int(node[1:]) % NUMBERS
-
-
-# --- the policies in the program ---------------------------------------------------------------------------------
-
-
-class NativeLabel:
-    """The policy `label` as a compiled plugin: one score per node class (nodes with equal labels and taints)."""
-
-    name = "NativeLabel"
-
-    def __init__(self, args: object, handle: Handle) -> None:
-        self._table: NodeTable = handle.table
-
-    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
-        return int(node.labels.get(LABEL, "0")), None
-
-    def sign_pod(self, pod: PodInfo) -> Hashable | None:
-        return ()
-
-    def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
-        draft.depends_on(Source.OBJECTS)
-        rows = array("q", [0]) * self._table.columns.rows
-        for node in self._table:
-            rows[node.row] = int(node.labels.get(LABEL, "0"))
-        by_node_class = values_by_node_class(self._table.columns, rows.tobytes(), len(self._table.node_classes))
-        if by_node_class is None:
-            return False
-        draft.score_node_classes(array("q", by_node_class), reverse=False)
-        return True
-
-
-class KernelPacking:
-    """The policy `packing` as a plugin that runs one kernel over all rows (nodes) for each pod."""
-
-    name = "KernelPacking"
-
-    def __init__(self, args: object, handle: Handle) -> None:
-        self._table: NodeTable = handle.table
-
-    @property
-    def _weights(self) -> list[tuple[int, int]]:
-        column = self._table.resources.find("cpu")
-        return [] if column is None else [(column, 1)]
-
-    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
-        return packed(node, pod), None
-
-    def score_table(
-        self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
-    ) -> None:
-        score_most_allocated(table.columns, verdicts, scores, table.request_of(pod), self._weights)
-
-
-# --- in Python ------------------------------------------------------------------------------------------------------
-
-
-class PythonLabel:
-    name = "PythonLabel"
-
-    def __init__(self, args: object, handle: Handle) -> None:
-        pass
-
-    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
-        return int(node.labels.get(LABEL, "0")), None
-
-
-class PythonPacking:
-    name = "PythonPacking"
-
-    def __init__(self, args: object, handle: Handle) -> None:
-        pass
-
-    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
-        return packed(node, pod), None
-
-
-class _ByTable:
-    """The base of Python plugins that are called once per pod, for all nodes."""
-
-    def score_table(
-        self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
-    ) -> None:
-        ask: Any = self
-        for row in verdicts.feasible_rows():
-            node = table.find(row)
-            assert node is not None
-            scores.set_raw(row, ask.score(state, pod, node)[0])
-
-
-class PythonLabelTable(_ByTable, PythonLabel):
-    name = "PythonLabelTable"
-
-
-class PythonPackingTable(_ByTable, PythonPacking):
-    name = "PythonPackingTable"
-
-
-def packed(node: NodeInfo, pod: PodInfo) -> int:
-    has = CORES * 1000
-    return min(node.non_zero_requested[0] + pod.resources.non_zero_cpu_milli, has) * 100 // has
+POD_CPU, POD_MEMORY = "100m", "500Mi"
 
 
 # --- the extender ---------------------------------------------------------------------------------------------------
@@ -311,22 +201,22 @@ def batch_forms(policy: str, example: str, pods: int, config: str = "") -> list[
     ]
 
 
-_HERE = "perf.wasm_policies"
+_PLUGINS = policy_plugins.__name__
 FORMS = (
-    Form(LABEL_POLICY, "native", 20_000, f"{_HERE}:NativeLabel", shrinks=False),
+    Form(LABEL_POLICY, "native", 20_000, f"{_PLUGINS}:NativeLabel", shrinks=False),
     *batch_forms(LABEL_POLICY, "label_score", 20_000),
-    Form(LABEL_POLICY, "py-table", 1_500, f"{_HERE}:PythonLabelTable"),
-    Form(LABEL_POLICY, "py-node", 700, f"{_HERE}:PythonLabel"),
+    Form(LABEL_POLICY, "py-table", 1_500, f"{_PLUGINS}:PythonLabelTable"),
+    Form(LABEL_POLICY, "py-node", 700, f"{_PLUGINS}:PythonLabel"),
     Form(LABEL_POLICY, "extension", 1_000, "Guest", extension_guest),
     Form(LABEL_POLICY, "ext-parallel", 1_000, "Guest", extension_guest, more="parallel"),
     Form(LABEL_POLICY, "ext-pure", 20_000, "Guest", extension_guest, shrinks=False, more="pure"),
     Form(LABEL_POLICY, "http-names", 300, extender=True),
     Form(LABEL_POLICY, "http", 150, extender=False),
     Form(PACKING, "native", 20_000, FIT, shrinks=False),
-    Form(PACKING, "kernel", 5_000, f"{_HERE}:KernelPacking", shrinks=False),
+    Form(PACKING, "kernel", 5_000, f"{_PLUGINS}:KernelPacking", shrinks=False),
     *batch_forms(PACKING, "gpu_packing", 20_000, "cpu"),
-    Form(PACKING, "py-table", 1_000, f"{_HERE}:PythonPackingTable"),
-    Form(PACKING, "py-node", 700, f"{_HERE}:PythonPacking"),
+    Form(PACKING, "py-table", 1_000, f"{_PLUGINS}:PythonPackingTable"),
+    Form(PACKING, "py-node", 700, f"{_PLUGINS}:PythonPacking"),
 )
 
 

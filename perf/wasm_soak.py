@@ -48,7 +48,8 @@ from kscheduler.testing import make_node, make_pod
 from kscheduler.wasm.loading.sections import CORE_VERSION, MAGIC
 from kscheduler.wasm.plugins import GuestPlugins
 from kscheduler.wasm.pool import MAX_IDLE, Pool
-from perf.wasm_policies import LABEL, c_guest, number_of
+from perf.policy_plugins import LABEL, number_of
+from perf.wasm_policies import c_guest
 
 EXAMPLES = {"LabelScore": "label_score", "NamespacePermit": "namespace_permit"}  # plugin -> its example
 REMEMBERING = """(module (memory (export "memory") 1)
