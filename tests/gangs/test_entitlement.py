@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kscheduler.api.objects import ObjectMeta
+from kscheduler.api.share_queues import QueueObject, QueueResource, QueueSpec
 from kscheduler.gangs.entitlement import Entitlement
 from kscheduler.gangs.room_to_come import RoomToCome
 from kscheduler.queue.pod_info import QueuedPodInfo
@@ -112,3 +114,21 @@ def test_nobody_overtakes_a_gang_whose_age_is_not_known() -> None:
     found = entitlement(shares(pod("young", LATE)), pod("g-0", ""), pod("g-1", ""))
     assert found is not None
     assert list(found.overtakers) == []
+
+
+def test_pods_have_overtaken_a_gang_only_if_they_are_no_more_important_than_any_of_its_members() -> None:
+    queues = shares(pod("young", LATE).priority(5))
+    found = entitlement(queues, pod("g-0", THEN).priority(3), pod("g-1", THEN).priority(9))
+    assert found is not None
+    assert list(found.overtakers) == []
+
+
+def test_a_queue_needs_its_share_of_every_resource_that_the_gang_asks_for() -> None:
+    queues = ShareQueues()
+    both = {"cpu": QueueResource(4, "unlimited", 1), "memory": QueueResource("4Gi", "unlimited", 1)}
+    for name in "ab":
+        queues.set(name, QueueObject(ObjectMeta(name=name), QueueSpec("", 100, both)))
+    queues.set_node(make_node("n").capacity(cpu=8, memory="8Gi").obj())
+    queues.pod_waits(make_pod("waits").label(LABEL, "b").req(cpu=8, memory="8Gi").created(EARLY).obj())
+    assert entitlement(queues, pod("g-0", THEN).req(cpu=2, memory="2Gi"), pod("g-1", THEN)) is not None
+    assert entitlement(queues, pod("g-0", THEN).req(cpu=2, memory="5Gi"), pod("g-1", THEN)) is None

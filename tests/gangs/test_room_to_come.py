@@ -147,6 +147,14 @@ def test_a_gang_of_one_domain_waits_where_the_last_node_is_free_first() -> None:
     assert on_nodes(cluster.find(workers(2, make_pod("x").req(cpu=4)), 2, "zone")) == ["n1", "n3"]
 
 
+def test_a_domain_where_plugins_reject_members_is_passed_over() -> None:
+    cluster = Searched(4)  # n0 and n2 are in zone z0, n1 and n3 in z1
+    for node, cpus in (("n0", [1]), ("n2", [1]), ("n1", [2, 1]), ("n3", [2, 1])):
+        cluster.put(node, *cpus)
+    members = workers(2, make_pod("x").req(cpu=4).node_affinity_in("zone", ["z1"]))
+    assert on_nodes(cluster.find(members, 2, "zone")) == ["n1", "n3"]
+
+
 def test_it_waits_beside_nominated_pods_of_its_priority() -> None:
     cluster = Searched(2)
     for node in ("n0", "n1"):
