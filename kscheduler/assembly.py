@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
@@ -22,16 +22,15 @@ from kscheduler.client.kinds import Resource
 from kscheduler.client.outages import Outages
 from kscheduler.client.pod_status import PodStatusLane
 from kscheduler.client.protocol import Client
-from kscheduler.client.quota_statuses import QuotaStatuses
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.retry_pauses import RetryPauses
-from kscheduler.client.share_queue_statuses import ShareQueueStatuses
 from kscheduler.client.times import rfc3339
 from kscheduler.client.turns import Turns
 from kscheduler.client.volume_writer import VolumeWriter
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.client.written_claims import WrittenClaims
 from kscheduler.clock import Clock
+from kscheduler.config.capacity_scheduling import keeps_quotas
 from kscheduler.config.coscheduling import schedules_gangs
 from kscheduler.config.queues import QUEUES, keeps_queues
 from kscheduler.config.releases import Release
@@ -50,13 +49,6 @@ from kscheduler.explain.claims import ClaimExplainer
 from kscheduler.explain.decisions import DecisionLog
 from kscheduler.explain.explainer import Explainer, Leadership
 from kscheduler.explain.options import DecisionLogOptions
-from kscheduler.explain.quotas import QuotaExplainer
-from kscheduler.explain.share_queues import ShareQueueExplainer
-from kscheduler.extenders.binder import ExtenderBinder
-from kscheduler.extenders.build import MakeEndpoint, build_extenders, webhook, without_ignored_resources
-from kscheduler.extenders.chain import ExtenderChain
-from kscheduler.extenders.cycle import ExtenderCycle
-from kscheduler.extenders.lanes import ExtenderLanes
 from kscheduler.framework.claim_writes import ClaimWrites
 from kscheduler.framework.compiled_lane import CompiledLane
 from kscheduler.framework.events import (
@@ -70,7 +62,6 @@ from kscheduler.framework.evictions import Evictions
 from kscheduler.framework.extender_verdict import EXTENDER
 from kscheduler.framework.interface import Handle, Plugin
 from kscheduler.framework.nominations import Nominations
-from kscheduler.framework.plugins.capacityscheduling.plugin import keeps_quotas
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.pod_times import BINDINGS_KNOWN_S
 from kscheduler.framework.runtime import Framework
@@ -81,14 +72,7 @@ from kscheduler.observability.measurements import Measurements
 from kscheduler.observability.metrics import Metrics
 from kscheduler.queue.active_queue import ActiveQueue, LessKey
 from kscheduler.queue.pod_info import QueuedPodInfo
-from kscheduler.queue.queues_in_turn import QueuesInTurn
 from kscheduler.queue.scheduling_queue import SchedulingQueue
-from kscheduler.quotas.elastic import ElasticQuotas
-from kscheduler.quotas.pod_demand import Demand
-from kscheduler.quotas.queue_file import share_queues
-from kscheduler.quotas.quota_standings import quota_amounts
-from kscheduler.quotas.share_queues import ShareQueues
-from kscheduler.quotas.share_standings import share_amounts
 from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
@@ -100,15 +84,27 @@ from kscheduler.telemetry.settings import telemetry_settings
 from kscheduler.watch.eventhandlers import NodeDocuments
 from kscheduler.watch.past_bindings import PastBindings
 from kscheduler.watch.pod_documents import PodDocuments
-from kscheduler.watch.share_queue_divisions import ShareDivisionWatch
-from kscheduler.watch.share_queue_events import ShareQueueWatch
 from kscheduler.watch.watches import Listeners, Watches
 
+# What only some configurations need is imported where it is built: a feature that is off is not even loaded.
 if TYPE_CHECKING:
+    from kscheduler.client.quota_statuses import QuotaStatuses
+    from kscheduler.client.share_queue_statuses import ShareQueueStatuses
+    from kscheduler.explain.quotas import QuotaExplainer
+    from kscheduler.explain.share_queues import ShareQueueExplainer
+    from kscheduler.extenders.binder import ExtenderBinder
+    from kscheduler.extenders.build import MakeEndpoint
+    from kscheduler.extenders.chain import ExtenderChain
+    from kscheduler.extenders.lanes import ExtenderLanes
     from kscheduler.gangs.assembly import GangParts
+    from kscheduler.quotas.elastic import ElasticQuotas
+    from kscheduler.quotas.pod_demand import Demand
+    from kscheduler.quotas.share_queues import ShareQueues
     from kscheduler.telemetry.live_metrics import LiveMetrics
     from kscheduler.telemetry.source import MakeSource
     from kscheduler.wasm.plugins import GuestPlugins
+    from kscheduler.watch.share_queue_divisions import ShareDivisionWatch
+    from kscheduler.watch.share_queue_events import ShareQueueWatch
 
 # A plugin that still runs so long after it was cancelled ignores that. Nobody waits for it longer: its pod would never
 # be tried again, and the process could not stop.
@@ -138,14 +134,51 @@ class Options:
 
 def check_supported(config: SchedulerConfig, guests: GuestPlugins | None = None) -> None:
     """Raise ConfigError, as a Scheduler would, for a valid configuration that names something unsupported."""
-    build_extenders(config, Measurements(), stands_still)
+    if config.extenders:
+        from kscheduler.extenders.build import build_extenders
+
+        build_extenders(config, Measurements(), stands_still)
     telemetry_settings(config)
     _check_gangs(config)
-    if keeps_queues(config):
-        share_queues(config)
-    handle = Handle(table=NodeTable(), rng=random.Random(0), release=config.release)
-    for profile in without_ignored_resources(config).profiles:
+    handle = Handle(
+        table=NodeTable(),
+        rng=random.Random(0),
+        release=config.release,
+        elastic_quotas=_elastic_quotas(config),
+        share_queues=_share_queues(config),
+    )
+    for profile in _without_ignored_resources(config).profiles:
         build(profile, handle, guests)
+
+
+def _elastic_quotas(config: SchedulerConfig) -> ElasticQuotas | None:
+    """Return what counts the pods of namespaces with quotas; None if no profile keeps quotas."""
+    if not keeps_quotas(config):
+        return None
+    from kscheduler.quotas.elastic import ElasticQuotas
+
+    return ElasticQuotas()
+
+
+def _share_queues(config: SchedulerConfig) -> ShareQueues | None:
+    """Return the queues with shares, those of a file included; None if no profile shares by them.
+
+    Raises ConfigError for a file that is none.
+    """
+    if not keeps_queues(config):
+        return None
+    from kscheduler.quotas.queue_file import share_queues
+
+    return share_queues(config)
+
+
+def _without_ignored_resources(config: SchedulerConfig) -> SchedulerConfig:
+    """Return the configuration with what its extenders say that the scheduler should ignore."""
+    if not config.extenders:
+        return config
+    from kscheduler.extenders.build import without_ignored_resources
+
+    return without_ignored_resources(config)
 
 
 def _check_gangs(config: SchedulerConfig) -> None:
@@ -180,19 +213,19 @@ class SchedulerParts:
         metrics: Metrics,
         stopwatch: Callable[[], float],
         options: Options = Options(),
-        extender_endpoint: MakeEndpoint = webhook,
+        extender_endpoint: MakeEndpoint | None = None,
         metric_source: MakeSource | None = None,
     ) -> None:
         """Build all parts, without starting them.
 
         `extender_endpoint` and `metric_source` make the clients of extenders and metrics; a simulation has its own.
+        None: those of `kscheduler run`.
         """
         # 1. What everything else is given: settings, the cache, a wake-up, and permission to write.
         self.measurements = Measurements(metrics)
         self.release = config.release
         self.measurements.emulate(config.release)
-        extenders = build_extenders(config, self.measurements, stopwatch, extender_endpoint)
-        config = without_ignored_resources(config)
+        extended, config = config, _without_ignored_resources(config)
         self._clock = clock
         self._rng = rng  # of decisions
         # Of pauses and of how long watches last. What these draw depends on answers of the apiserver, so decisions do
@@ -216,15 +249,13 @@ class SchedulerParts:
         self.namespaces = Namespaces()
         self.owners = Owners()
         self.budgets = DisruptionBudgets()
-        self.elastic_quotas = ElasticQuotas()
-        self._keeps_quotas = keeps_quotas(config)
-        if self._keeps_quotas:
-            self.cache.follow(self.elastic_quotas)
-            self.measurements.show_quotas(lambda: quota_amounts(self.elastic_quotas))
-        self._quota_statuses = QuotaStatuses(client, self.elastic_quotas, self.recorder, self.permission)
-        self.share_queues = share_queues(config) if keeps_queues(config) else ShareQueues()
-        self._queue_watch = self._build_queue_watch(config)
-        self._queue_statuses = self._build_queue_statuses(client)
+        self.elastic_quotas = _elastic_quotas(config)
+        self._quota_statuses = None if self.elastic_quotas is None else self._keep(self.elastic_quotas, client)
+        self.share_queues = _share_queues(config)
+        self._queue_watch = None if self.share_queues is None else self._build_queue_watch(self.share_queues, config)
+        self._queue_statuses = (
+            None if self.share_queues is None else self._build_queue_statuses(self.share_queues, client)
+        )
         # 3. Gangs, and work in the background, which plugins start.
         self.gangs = self._build_gangs(client, config, options)
         self.preemptions = BackgroundTasks("a preemption", self._work.set)
@@ -236,17 +267,17 @@ class SchedulerParts:
         self._claims = self._build_claims(client)
         self._node_documents = NodeDocuments()
         self._pod_documents = PodDocuments({profile.scheduler_name for profile in config.profiles})
-        self.extenders = ExtenderChain(extenders, self._node_documents.nodes, self._pods_on)
+        self.extenders = self._build_extenders(extended, stopwatch, extender_endpoint)
         self._guests = options.guests
         self.live_metrics = self._build_live_metrics(client, config, options, metric_source)
         # 4. Profiles with their plugins, and the queue, which asks them.
         self.profiles = self._build_profiles(config, stopwatch, options)
         self.queue = self._build_queue(config, options, stopwatch)
-        self._divisions = None if self._queue_watch is None else self._build_divisions()
+        self._divisions = None if self.share_queues is None else self._build_divisions(self.share_queues)
         self._attach_guests()
         # 5. The watch, which feeds cache and queue.
         self.statuses = self._build_statuses(client)
-        outside = ExtenderBinder(self.extenders.binders, self.binder, self._work.set)
+        outside = self._build_outside_binder()
         watches = self._build_watches(client, stopwatch, options)
         self.pods, self.nodes, self.informers = watches.pods, watches.nodes, watches.informers
         # 6. The scheduling and binding cycles.
@@ -307,24 +338,35 @@ class SchedulerParts:
 
         return GangParts
 
-    def _build_queue_watch(self, config: SchedulerConfig) -> ShareQueueWatch | None:
-        """Let the queues with shares count pods on nodes, and build what feeds them the rest; None if nobody asks."""
-        if not keeps_queues(config):
-            return None
-        self.share_queues.is_followed = True
-        self.cache.follow(self.share_queues)
-        self.measurements.show_queues(lambda: share_amounts(self.share_queues))
+    def _keep(self, quotas: ElasticQuotas, client: Client) -> QuotaStatuses:
+        """Let the quotas count the pods on nodes, and build what writes their statuses."""
+        from kscheduler.client.quota_statuses import QuotaStatuses
+        from kscheduler.quotas.quota_standings import quota_amounts
+
+        self.cache.follow(quotas)
+        self.measurements.show_quotas(lambda: quota_amounts(quotas))
+        return QuotaStatuses(client, quotas, self.recorder, self.permission)
+
+    def _build_queue_watch(self, queues: ShareQueues, config: SchedulerConfig) -> ShareQueueWatch:
+        """Let the queues with shares count pods on nodes, and build what feeds them the rest."""
+        from kscheduler.quotas.share_standings import share_amounts
+        from kscheduler.watch.share_queue_events import ShareQueueWatch
+
+        self.cache.follow(queues)
+        self.measurements.show_queues(lambda: share_amounts(queues))
         names = {profile.scheduler_name for profile in config.profiles if QUEUES in profile.plugins.enabled_names()}
-        return ShareQueueWatch(self.share_queues, names)
+        return ShareQueueWatch(queues, names)
 
-    def _build_queue_statuses(self, client: Client) -> ShareQueueStatuses | None:
-        if self._queue_watch is None:
-            return None
-        return ShareQueueStatuses(client, self.share_queues, self.permission, self.measurements)
+    def _build_queue_statuses(self, queues: ShareQueues, client: Client) -> ShareQueueStatuses:
+        from kscheduler.client.share_queue_statuses import ShareQueueStatuses
 
-    def _build_divisions(self) -> ShareDivisionWatch:
+        return ShareQueueStatuses(client, queues, self.permission, self.measurements)
+
+    def _build_divisions(self, queues: ShareQueues) -> ShareDivisionWatch:
+        from kscheduler.watch.share_queue_divisions import ShareDivisionWatch
+
         return ShareDivisionWatch(
-            self.share_queues,
+            queues,
             self.queue,
             clock=self._clock,
             wake=self._work.set,
@@ -334,6 +376,26 @@ class SchedulerParts:
     def _demand_of_gang(self, queued: QueuedPodInfo) -> Demand | None:
         """Return what a gang in the queue reclaims room for; None for a pod, or if it reclaims none."""
         return None if self.gangs is None else self.gangs.reclaims_for(queued)
+
+    def _build_extenders(
+        self, config: SchedulerConfig, stopwatch: Callable[[], float], make_endpoint: MakeEndpoint | None
+    ) -> ExtenderChain | None:
+        """Build what calls the extenders; None, without importing it, if the configuration has none."""
+        if not config.extenders:
+            return None
+        from kscheduler.extenders.build import build_extenders, webhook
+        from kscheduler.extenders.chain import ExtenderChain
+
+        extenders = build_extenders(config, self.measurements, stopwatch, make_endpoint or webhook)
+        return ExtenderChain(extenders, self._node_documents.nodes, self._pods_on)
+
+    def _build_outside_binder(self) -> ExtenderBinder | None:
+        """Build what binds pods through extenders; None if none of them binds."""
+        if self.extenders is None or not self.extenders.binders:
+            return None
+        from kscheduler.extenders.binder import ExtenderBinder
+
+        return ExtenderBinder(self.extenders.binders, self.binder, self._work.set)
 
     def _build_profiles(
         self, config: SchedulerConfig, stopwatch: Callable[[], float], options: Options
@@ -462,6 +524,7 @@ class SchedulerParts:
         self, config: SchedulerConfig, options: Options, stopwatch: Callable[[], float]
     ) -> SchedulingQueue:
         first = next(iter(self.profiles.values()))
+        extenders = self._deciding_extenders
         sort_key = first.sort_key  # the same in all profiles: validation demands it
         make = self.queue_type if self.gangs is None else self.gangs.make_queue
         return make(
@@ -474,18 +537,25 @@ class SchedulerParts:
             observer=self.measurements,
             stopwatch=stopwatch,
             clock=self._clock.now,
-            lane_of=(lambda pod: self.extenders.lane_of(pod.pod)) if self.extenders.deciders else None,
+            lane_of=None if extenders is None else lambda pod: extenders.lane_of(pod.pod),
             release=config.release,
-            make_active=ActiveQueue if self._queue_watch is None else self._make_active,
+            make_active=ActiveQueue if self.share_queues is None else self._in_turn(self.share_queues),
         )
 
-    def _make_active(self, less_key: LessKey, tickets: Iterator[int]) -> QueuesInTurn:
-        return QueuesInTurn(less_key, tickets, self.share_queues, self._demand_of)
+    @property
+    def _deciding_extenders(self) -> ExtenderChain | None:
+        """The extenders, if some of them take part in decisions, and do not only bind."""
+        return self.extenders if self.extenders is not None and self.extenders.deciders else None
 
-    def _demand_of(self, queued: QueuedPodInfo) -> Demand:
-        """Return what a pod, or a gang, asks of its queue with shares."""
-        demand = self.share_queues.demand_of(queued.pod_info.pod)
-        return demand if self.gangs is None else self.gangs.demand_of(queued, demand)
+    def _in_turn(self, queues: ShareQueues) -> Callable[[LessKey, Iterator[int]], ActiveQueue]:
+        """Return what makes an active queue in which the queues with shares get their turns."""
+        from kscheduler.queue.queues_in_turn import QueuesInTurn
+
+        def demand_of(queued: QueuedPodInfo) -> Demand:
+            demand = queues.demand_of(queued.pod_info.pod)
+            return demand if self.gangs is None else self.gangs.demand_of(queued, demand)
+
+        return lambda less_key, tickets: QueuesInTurn(less_key, tickets, queues, demand_of)
 
     def _registered(self, framework: Framework) -> dict[str, Sequence[ClusterEvent | Registration]]:
         """Return rejecting plugin -> events that may help its pods; an extender cannot register any, so it gets all."""
@@ -493,7 +563,7 @@ class SchedulerParts:
         if framework.hands_over:  # a pod may have been rejected by plugins of another profile
             others = [other.events_by_plugin() for other in self.profiles.values() if other is not framework]
             registered = {**{name: events for each in others for name, events in each.items()}, **registered}
-        if self.extenders.deciders:
+        if self._deciding_extenders is not None:
             registered[EXTENDER] = (ClusterEvent(EventResource.WILDCARD, Action.ALL),)
         return registered
 
@@ -512,7 +582,7 @@ class SchedulerParts:
             self._node_documents.call_on_change(self.cache.table.note_change)
 
     def _build_schedule_one(
-        self, stopwatch: Callable[[], float], quick_steps: QuickSteps, outside: ExtenderBinder
+        self, stopwatch: Callable[[], float], quick_steps: QuickSteps, outside: ExtenderBinder | None
     ) -> ScheduleOne:
         return self.one_type(
             self.cache,
@@ -530,18 +600,19 @@ class SchedulerParts:
             current_pod=self._known_pods.get,
             refused_pods=self._refused_pods,
             decisions=self.decisions,
-            bind_outside=outside.bind if self.extenders.binders else None,
+            bind_outside=None if outside is None else outside.bind,
         )
 
     def _build_bindings(
-        self, client: Client, options: Options, quick_steps: QuickSteps, outside: ExtenderBinder
+        self, client: Client, options: Options, quick_steps: QuickSteps, outside: ExtenderBinder | None
     ) -> Bindings:
+        unbound: Sequence[Sized] = (quick_steps,) if outside is None else (quick_steps, outside)
         return self.bindings_type(
             self._schedule_one,
             BindingTasks(
                 options.bind_concurrency,
                 self._work.set,
-                lambda: self._unwritten + len(outside) + len(quick_steps),
+                lambda: self._unwritten + sum(map(len, unbound)),
                 lambda: self._unwritten,
             ),
             BindLane(client, self.binder, limit=options.bind_concurrency, on_overdue=self._work.set),
@@ -572,11 +643,14 @@ class SchedulerParts:
 
     def _build_lanes(self, client: Client, stopwatch: Callable[[], float]) -> ExtenderLanes | None:
         """Build the part that decides pods which call extenders; None if no extender takes part in decisions."""
-        if not self.extenders.deciders:
+        if self._deciding_extenders is None:
             return None
+        from kscheduler.extenders.cycle import ExtenderCycle
+        from kscheduler.extenders.lanes import ExtenderLanes
+
         cycle = ExtenderCycle(
             self._schedule_one,
-            self.extenders,
+            self._deciding_extenders,
             client,
             clock=self._clock,
             stopwatch=stopwatch,
@@ -591,7 +665,9 @@ class SchedulerParts:
 
     def _needs_nodes(self) -> bool:
         """Return True if extenders or guests (wasm plugins) need complete node objects."""
-        return self.extenders.needs_nodes or (self._guests is not None and self._guests.needs_nodes)
+        if self.extenders is not None and self.extenders.needs_nodes:
+            return True
+        return self._guests is not None and self._guests.needs_nodes
 
     def _build_watches(self, client: Client, stopwatch: Callable[[], float], options: Options) -> Watches:
         listeners = Listeners(
@@ -608,7 +684,7 @@ class SchedulerParts:
             self.release,
             self._node_documents if self._needs_nodes() else None,
             self._pod_documents if self._guests is not None and self._guests.needs_pods else None,
-            self.elastic_quotas if self._keeps_quotas else None,
+            self.elastic_quotas,
             wake=self._work.set,
             past_bindings=self._past_bindings,
             pods=self._known_pods,
@@ -659,8 +735,8 @@ class SchedulerParts:
             self.cache,
             self.profiles,
             claims=ClaimExplainer(self.devices, self.release, self._handle.stopwatch),
-            quotas=QuotaExplainer(self.elastic_quotas),
-            share_queues=ShareQueueExplainer(self.share_queues),
+            quotas=self._quota_explainer(),
+            share_queues=self._share_queue_explainer(),
             clock=self._clock,
             current_pod=self._known_pods.get,
             leadership=leadership,
@@ -668,6 +744,20 @@ class SchedulerParts:
             max_in_unschedulable_s=self._max_in_unschedulable_s,
             gangs=None if self.gangs is None else self.gangs.explainer(self.decisions.ring.latest.get),
         )
+
+    def _quota_explainer(self) -> QuotaExplainer | None:
+        if self.elastic_quotas is None:
+            return None
+        from kscheduler.explain.quotas import QuotaExplainer
+
+        return QuotaExplainer(self.elastic_quotas)
+
+    def _share_queue_explainer(self) -> ShareQueueExplainer | None:
+        if self.share_queues is None:
+            return None
+        from kscheduler.explain.share_queues import ShareQueueExplainer
+
+        return ShareQueueExplainer(self.share_queues)
 
     def _permits_awaited(self, uid: str) -> list[str]:
         waiting = self.waiting_pods.get(uid)

@@ -38,7 +38,7 @@ class Scheduler(SchedulerParts):
     async def observe(self) -> None:
         """Keep cache and queue up to date with the apiserver, and write Events and conditions. Runs until cancelled."""
         lanes = [self.recorder.run(), self.statuses.run(), self._refused_pods.run()]
-        if self._keeps_quotas:
+        if self._quota_statuses is not None:
             lanes.append(self._quota_statuses.run())
         if self._queue_statuses is not None:
             lanes.append(self._queue_statuses.run())
@@ -123,7 +123,8 @@ class Scheduler(SchedulerParts):
         finally:
             await self._cancel_lanes()
             await asyncio.gather(self.bindings.cancel(), self.preemptions.cancel(), self.claim_writes.cancel())
-            await self.extenders.close()
+            if self.extenders is not None:
+                await self.extenders.close()
 
     async def _cancel_lanes(self) -> None:
         if self.lanes is not None:

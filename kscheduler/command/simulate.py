@@ -13,10 +13,9 @@ import msgspec
 
 from kscheduler.command.interruption import report_interruption
 from kscheduler.command.report_files import check_writable, save
+from kscheduler.config.capacity_scheduling import keeps_quotas
 from kscheduler.config.queues import keeps_queues
 from kscheduler.config.types import SchedulerConfig
-from kscheduler.framework.plugins.capacityscheduling.plugin import keeps_quotas
-from kscheduler.quotas.queue_file import share_queues
 from kscheduler.scheduler import Scheduler
 from kscheduler.simulator.configuration import simulated_config, warnings_on_gates
 from kscheduler.simulator.inputs import build_scenario, with_nodes
@@ -77,6 +76,8 @@ def run(arguments: SimulateArguments) -> tuple[Report, Outcome]:
 def _notes_on_queues(scenario: Scenario, config: SchedulerConfig) -> list[str]:
     if not keeps_queues(config):
         return ["Queues share nothing: no profile enables the plugin Queues."]
+    from kscheduler.quotas.queue_file import share_queues
+
     queues = share_queues(config)
     for item in scenario.queues:
         queues.set((type(item), item.metadata.name), item)

@@ -6,7 +6,7 @@ It only reads queue, cache and recorded decisions. The document's fields are the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kscheduler.api.objects import Pod
 from kscheduler.cache.cache import Cache
@@ -18,14 +18,16 @@ from kscheduler.explain.claims import ClaimExplainer
 from kscheduler.explain.decisions import DecisionLog
 from kscheduler.explain.documents import decision_document
 from kscheduler.explain.options import DEFAULT_TOP_NODES
-from kscheduler.explain.quotas import QuotaExplainer
 from kscheduler.explain.record import DecisionRecord, Outcome
-from kscheduler.explain.share_queues import ShareQueueExplainer, WaitingGang
 from kscheduler.framework.events import Action, EventResource, Registration, action_label, complete_registrations
 from kscheduler.framework.runtime import Framework
 from kscheduler.queue.backoff_queue import WINDOW_S, is_backing_off
 from kscheduler.queue.pod_info import Pool, QueuedPodInfo
 from kscheduler.queue.scheduling_queue import SchedulingQueue
+
+if TYPE_CHECKING:
+    from kscheduler.explain.quotas import QuotaExplainer
+    from kscheduler.explain.share_queues import ShareQueueExplainer, WaitingGang
 
 Document = dict[str, Any]
 # States of pods without a node that this scheduler is to place.
@@ -63,8 +65,8 @@ class Explainer:
         profiles: Mapping[str, Framework],
         *,
         claims: ClaimExplainer,
-        quotas: QuotaExplainer,
-        share_queues: ShareQueueExplainer,
+        quotas: QuotaExplainer | None,
+        share_queues: ShareQueueExplainer | None,
         clock: Clock,
         current_pod: Callable[[str], Pod | None],
         leadership: Callable[[], Leadership],
@@ -75,7 +77,8 @@ class Explainer:
         """Create an explainer.
 
         `current_pod`: namespace/name -> the pod as last seen by the watch, None if it is finished or does not exist.
-        `waits_for`: pod uid -> names of the Permit plugins that the pod waits for.
+        `waits_for`: pod uid -> names of the Permit plugins that the pod waits for. `quotas`, `share_queues`: None if no
+        profile has the plugin.
         """
         self._decisions = decisions
         self._queue = queue
@@ -116,7 +119,7 @@ class Explainer:
             "gang": None if pod is None or self._gangs is None else self._gangs.of_pod(pod.metadata.uid, decides=leads),
             "reservations": self._gangs.reserved_from(pod) if pod and self._gangs and pending and leads else [],
             "claims": self._claims.explain(pod, self._cache.table if state in _PENDING else None) if pod else None,
-            "quota": self._quotas.explain(pod) if pod is not None and state in _PENDING else None,
+            "quota": self._quotas.explain(pod) if pod and self._quotas and state in _PENDING else None,
             "shareQueue": self._share_queue(pod) if pod is not None and state in _PENDING else None,
             "decisions": [
                 decision_document(record, self._wall, top_nodes=top_nodes, all_nodes=all_nodes and record is records[0])
@@ -126,6 +129,8 @@ class Explainer:
         }
 
     def _share_queue(self, pod: Pod) -> Document | None:
+        if self._share_queues is None:
+            return None
         gang = None if self._gangs is None else self._gangs.waiting_with(pod.metadata.uid)
         return self._share_queues.explain(pod, gang)
 

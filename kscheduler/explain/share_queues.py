@@ -43,13 +43,11 @@ class ShareQueueExplainer:
         self._queues = queues
 
     def explain(self, pod: Pod, gang: WaitingGang | None = None) -> Document | None:
-        """Return a JSON document about a pod that waits, or None if it is in no queue, or nobody shares by queues.
+        """Return a JSON document about a pod that waits, or None if it is in no queue.
 
         `gang`: the gang that it waits with, which takes room of other queues as a whole.
         """
         queues = self._queues
-        if not queues.is_followed:
-            return None
         try:
             demand = queues.demands.of(pod)
         except DecodeError:

@@ -23,7 +23,7 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from kscheduler._fast import Scores, Verdicts
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
@@ -42,8 +42,6 @@ from kscheduler.framework.status import Status
 from kscheduler.framework.stopwatch import stands_still
 from kscheduler.framework.telemetry import Telemetry
 from kscheduler.framework.tie_bits import TieBits
-from kscheduler.quotas.elastic import ElasticQuotas
-from kscheduler.quotas.share_queues import ShareQueues
 from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
@@ -52,6 +50,10 @@ from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.owners import Owners
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.volumes import Volumes
+
+if TYPE_CHECKING:
+    from kscheduler.quotas.elastic import ElasticQuotas
+    from kscheduler.quotas.share_queues import ShareQueues
 
 MIN_NODE_SCORE = 0
 MAX_NODE_SCORE = 100
@@ -599,8 +601,8 @@ class Handle:
     nominations: Nominations = field(default_factory=Nominations)
     waiting_pods: PermitWaits = field(default_factory=NoPermitWaits)
     budgets: DisruptionBudgets = field(default_factory=DisruptionBudgets)  # PodDisruptionBudgets, for preemption
-    elastic_quotas: ElasticQuotas = field(default_factory=ElasticQuotas)  # and what each namespace uses
-    share_queues: ShareQueues = field(default_factory=ShareQueues)  # queues with shares, and what each uses
+    elastic_quotas: ElasticQuotas | None = None  # and what each namespace uses; None: no profile keeps quotas
+    share_queues: ShareQueues | None = None  # queues with shares, and what each uses; None: no profile has the plugin
     evictions: Evictions = field(default_factory=Evictions)  # writes and waits for preemption
     endings: Endings = field(default_factory=Endings)  # evictions of all profiles, under way or finished
     victim_groups: VictimGroups | None = None  # pods that are not evicted one without the other; None if there are none

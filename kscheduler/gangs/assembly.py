@@ -280,9 +280,9 @@ class GangParts:
             return None
         tracked = self.registry.get(queued.gang_key)
         members = queued.members or queued.flying
-        if tracked is None or not members:
-            return None
         queues = self.handle.share_queues
+        if tracked is None or not members or queues is None:
+            return None
         demands = [queues.demand_of(member.pod_info.pod) for member in members.values()]
         return together(demands, max(tracked.missing, 1))
 

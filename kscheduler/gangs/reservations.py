@@ -30,9 +30,9 @@ from msgspec.structs import replace
 
 from kscheduler.api.objects import Pod
 from kscheduler.clock import Clock
+from kscheduler.config.queues import QUEUES
 from kscheduler.framework.events import ASSIGNED_POD_DELETE
 from kscheduler.framework.interface import Handle
-from kscheduler.framework.plugins.queues.plugin import NAME as QUEUES
 from kscheduler.framework.runtime import Framework
 from kscheduler.gangs.domains import Domain
 from kscheduler.gangs.entitlement import Entitlement
@@ -106,7 +106,7 @@ class Reservations:
         self._queue = queue
         self._profiles = profiles
         self._handle = handle
-        self._queues = handle.share_queues
+        self._queues = handle.share_queues  # None: there are no queues with shares
         self._of_queue: dict[str, Reservation] = {}  # name of a queue with shares, or "" -> what is held for it
         self._nominations = handle.nominations
         self._clock = clock
@@ -193,7 +193,7 @@ class Reservations:
             self._not_before[key] = now + self.after_s
             rows = [row for domain in plan.domains for row in domain.rows]
             looked = sum(len(each.pods) for each in (*nodes, *map(self._handle.table.at, rows)))
-            looked += self._queues.counted_pods
+            looked += 0 if self._queues is None else self._queues.counted_pods
             self._free_at = now + PAUSE * S_PER_POD * looked
             if held is not None:
                 self._end(held, "released")
@@ -268,7 +268,7 @@ class Reservations:
         now = self._clock.now()
         for pod in freed:
             # Room of a queue with shares is kept from more important pods of other queues as well.
-            priority = None if self._queues.is_followed else pod.spec.priority or 0
+            priority = pod.spec.priority or 0 if self._queues is None else None
             self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None, now, up_to_priority=priority)
 
     def failing_s(self, key: GangKey) -> float | None:
@@ -278,7 +278,7 @@ class Reservations:
 
     def queue_of(self, pod: Pod) -> str:
         """Return the queue with shares that a pod names; "" for none, or if there are no such queues."""
-        return self._queues.demands.queue_of(pod) if self._queues.is_followed else NO_QUEUE
+        return NO_QUEUE if self._queues is None else self._queues.demands.queue_of(pod)
 
     def reserved_pods(self) -> int:
         """Return for how many pods room is kept now."""
@@ -302,7 +302,7 @@ class Reservations:
         """Return the room that a gang will have first; None if there is none that it may keep."""
         own = frozenset(uid for uid, each in tracked.members.items() if each.stage in (Stage.ASSUMED, Stage.BOUND))
         wall = self._handle.evictions.wall()
-        if not self._queue_of(members):
+        if self._queues is None or not self._queue_of(members):
             return self._search.find(members, missing, nodes, domains, own, wall)
         if not nodes and not domains:
             return None

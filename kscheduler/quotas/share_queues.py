@@ -82,7 +82,6 @@ class ShareQueues:
         self.demands = demands or Demands()
         self.saturation_multiplier = saturation_multiplier
         self.moves = Moves(most_moved)
-        self.is_followed = False  # True if pods are counted here: a profile has the plugin Queues
         self._tree = QueueTree()
         self._leaves: frozenset[str] = frozenset()
         self._is_outdated = True  # the tree is to be built again
@@ -384,7 +383,7 @@ class ShareQueues:
 
     @property
     def counted_pods(self) -> int:
-        """The number of pods that are counted, on nodes or waiting; 0 where nobody counts any."""
+        """The number of pods that are counted, on nodes or waiting."""
         return len(self._pods)
 
     def younger(self, queue: str, created: str, priority: int) -> list[str]:

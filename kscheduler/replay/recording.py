@@ -33,6 +33,7 @@ from kscheduler.framework.claim_writes import ClaimWrites
 from kscheduler.framework.evictions import Evictions
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.runtime import Framework
+from kscheduler.quotas.share_queues import ShareQueues
 from kscheduler.record.background import BackgroundWriter
 from kscheduler.record.entries import FORMAT, End, Entry, Header, Start, Synced
 from kscheduler.record.recorded_kinds import KINDS, name_of
@@ -159,9 +160,9 @@ class RecordedScheduler(Scheduler):
 
         return recorded_gang_parts(self._inputs)
 
-    def _build_divisions(self) -> ShareDivisionWatch:
+    def _build_divisions(self, queues: ShareQueues) -> ShareDivisionWatch:
         divisions = RecordedDivisions(
-            self.share_queues,
+            queues,
             self.queue,
             clock=self._clock,
             wake=self._work.set,
@@ -187,7 +188,7 @@ class RecordedScheduler(Scheduler):
     def _refuse_unrecorded(self, config: SchedulerConfig) -> None:
         guests = self._guests
         what = ""
-        if self.extenders.deciders or self.extenders.binders:
+        if self.extenders is not None and (self.extenders.deciders or self.extenders.binders):
             what = "extenders"
         elif self.live_metrics is not None:
             what = "live metrics"

@@ -96,7 +96,7 @@ class ReplayedScheduler(Scheduler):
         assert isinstance(evictions, EdgeEvictions)
         bindings.cycles = self._cycles
         one.edge, one.evictions, one.note = self._edge, evictions, self.decisions_made.append
-        if self.extenders.deciders or self.live_metrics is not None or self._needs_nodes():
+        if self._deciding_extenders is not None or self.live_metrics is not None or self._needs_nodes():
             raise ConfigError("expected a configuration that a record suffices for, got extenders or live metrics")
         self._informer_of: Mapping[str, Informer[Any]] = {name_of(each.resource): each for each in self.informers}
 

@@ -26,8 +26,6 @@ from kscheduler.api.share_queues import ShareQueueObject
 from kscheduler.api.storage import StorageObject
 from kscheduler.client.kinds import NODES
 from kscheduler.errors import ConfigError, DecodeError
-from kscheduler.quotas.elastic import ElasticQuotas
-from kscheduler.quotas.queue_tree import check_queue
 from kscheduler.simulator.claims_at_start import claims_at_start
 from kscheduler.simulator.cluster import FINISHED
 from kscheduler.simulator.options import SimulateArguments
@@ -46,8 +44,6 @@ from kscheduler.simulator.workload import (
     node_devices,
 )
 from kscheduler.simulator.workload_file import read_workload
-from kscheduler.telemetry.policy_book import read_policy
-from kscheduler.telemetry.tas_policies import translate
 
 NamedObject = StorageObject | DeviceObject | PolicyObject | ElasticQuota | ShareQueueObject | AnyPodGroup | APIObject
 NamedT = TypeVar("NamedT", bound=NamedObject)
@@ -131,9 +127,12 @@ def _objects_of(parts: Sequence[Scenario], arrivals: Iterable[Arrival]) -> Scena
         queues=_united(*(part.queues for part in parts)),
         groups=groups,
     )
-    _check_policies(objects.policies)
-    _check_quotas(objects.quotas)
-    _check_queues(objects.queues)
+    if objects.policies:
+        _check_policies(objects.policies)
+    if objects.quotas:
+        _check_quotas(objects.quotas)
+    if objects.queues:
+        _check_queues(objects.queues)
     counts = {
         "storage": _counted(objects.storage),
         "devices": _counted(objects.devices),
@@ -318,6 +317,9 @@ def _kind(item: NamedObject) -> str:
 
 def _check_policies(policies: Iterable[PolicyObject]) -> None:
     """Raise ConfigError for a policy that is invalid by itself. Its metrics are checked later, by the scheduler."""
+    from kscheduler.telemetry.policy_book import read_policy
+    from kscheduler.telemetry.tas_policies import translate
+
     for item in policies:
         faults = read_policy(item.spec)[0] if isinstance(item, MetricPolicyObject) else translate(item.spec)[1]
         if faults:
@@ -326,6 +328,8 @@ def _check_policies(policies: Iterable[PolicyObject]) -> None:
 
 def _check_quotas(quotas: Iterable[ElasticQuota]) -> None:
     """Raise ConfigError for a quota with an amount that is malformed or negative."""
+    from kscheduler.quotas.elastic import ElasticQuotas
+
     for quota in quotas:
         try:
             ElasticQuotas().set(quota)
@@ -335,6 +339,8 @@ def _check_quotas(quotas: Iterable[ElasticQuota]) -> None:
 
 def _check_queues(queues: Iterable[ShareQueueObject]) -> None:
     """Raise ConfigError for a malformed queue. Its place in the tree depends on the configuration, too."""
+    from kscheduler.quotas.queue_tree import check_queue
+
     for queue in queues:
         try:
             check_queue(queue)

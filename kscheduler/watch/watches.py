@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kscheduler.api.device_sharing import share_in_slice
 from kscheduler.api.objects import Namespace, Pod, PodDisruptionBudget, Service
@@ -40,7 +40,6 @@ from kscheduler.cycle.waiting_pods import WaitingPod
 from kscheduler.framework.nominations import Nominations
 from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.scheduling_queue import SchedulingQueue
-from kscheduler.quotas.elastic import ElasticQuotas
 from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
@@ -56,8 +55,10 @@ from kscheduler.watch.eventhandlers import (
 )
 from kscheduler.watch.past_bindings import PastBindings
 from kscheduler.watch.pod_documents import PodDocuments
-from kscheduler.watch.quota_events import QuotaEvents
 from kscheduler.watch.volume_events import StorageEvents, storage_kinds
+
+if TYPE_CHECKING:
+    from kscheduler.quotas.elastic import ElasticQuotas
 
 T = TypeVar("T")
 
@@ -260,6 +261,8 @@ class Watches:
         """Yield the informer of ElasticQuotas, whose CRD may be missing, if a profile keeps them."""
         to = self._listeners
         if to.elastic_quotas is not None:
+            from kscheduler.watch.quota_events import QuotaEvents
+
             events = QuotaEvents(
                 to.elastic_quotas, to.queue, clock=self._clock, measurements=self._measure, wake=to.wake
             )

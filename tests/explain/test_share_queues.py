@@ -280,7 +280,6 @@ def test_the_queues_are_named_that_must_give_room_and_that_there_is_none() -> No
 
 def queues_with(objects: Sequence[QueueObject], running: Sequence[PodBuilder], cpu: int) -> ShareQueues:
     queues = ShareQueues()
-    queues.is_followed = True
     for each in objects:
         queues.set(each.metadata.name, each)
     queues.set_node(make_node("n1").capacity(cpu=str(cpu)).obj())
@@ -290,11 +289,9 @@ def queues_with(objects: Sequence[QueueObject], running: Sequence[PodBuilder], c
     return queues
 
 
-def test_pods_in_no_queue_and_without_the_plugin_have_nothing_to_explain() -> None:
+def test_pods_in_no_queue_have_nothing_to_explain() -> None:
     queues = ShareQueues()
     pod = make_pod("p").label(LABEL, "a").req(cpu="1")
-    assert ShareQueueExplainer(queues).explain(pod.obj()) is None
-    queues.is_followed = True
     assert ShareQueueExplainer(queues).explain(make_pod("p").req(cpu="1").obj()) is None
     assert ShareQueueExplainer(queues).explain(pod.req(cpu="x").obj()) is None
     assert ShareQueueExplainer(queues).explain(pod.obj()) is not None

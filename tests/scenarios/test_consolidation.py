@@ -305,10 +305,12 @@ async def carry_out(plan: Plan) -> None:
         await here.sleep(4 * STAY_S)
         assert controllers.created == before, f"{controllers.created} pods were evicted, and it goes on"
         assert len(here.cluster.pods) == len(plan.pods) + len(plan.waiting)
+        queues = here.scheduler.share_queues
+        assert queues is not None
         used: Counter[str] = Counter()
         for each in here.cluster.pods.values():
             if each.spec.node_name:
-                used[each.spec.node_name] += here.scheduler.share_queues.demands.amounts_of(each)["cpu"]
+                used[each.spec.node_name] += queues.demands.amounts_of(each)["cpu"]
         assert all(used[f"n{number}"] <= 1000 * cpu for number, cpu in enumerate(plan.nodes))
 
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from kscheduler.api.pod_groups import POD_GROUP_LABEL
 from kscheduler.config.load import parse_config
-from kscheduler.quotas.share_queues import ShareQueues
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.testing import make_pod
@@ -130,7 +129,8 @@ def add(here: World, name: str, shape: PodShape, of: str) -> None:
 
 def check(here: World) -> None:
     """What is counted is what the pods on nodes use, and what those that wait ask for; no limit is exceeded."""
-    queues: ShareQueues = here.scheduler.share_queues
+    queues = here.scheduler.share_queues
+    assert queues is not None
     used: Counter[str] = Counter()
     asked: Counter[str] = Counter()
     fixed: defaultdict[str, int] = defaultdict(int)

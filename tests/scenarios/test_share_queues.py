@@ -275,6 +275,6 @@ async def test_nothing_is_watched_and_counted_where_no_profile_shares_by_queues(
         here.add_pod(pod("p", "a"))
         await here.until(here.all_bound)
         scheduler = here.scheduler
-        assert not len(scheduler.share_queues)
+        assert scheduler.share_queues is None
         assert all(informer.resource is not SHARE_QUEUES for informer in scheduler.informers)
         assert type(scheduler.queue._active) is ActiveQueue

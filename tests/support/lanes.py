@@ -20,6 +20,8 @@ from kscheduler.framework.runtime import Framework
 from kscheduler.framework.search_outcomes import Decision
 from kscheduler.framework.telemetry import Telemetry
 from kscheduler.observability.measurements import Measurements
+from kscheduler.quotas.elastic import ElasticQuotas
+from kscheduler.quotas.share_queues import ShareQueues
 from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.node_table import NodeTable
@@ -60,12 +62,15 @@ class Side:
         config = config or default_config()
         self.cache = Cache()
         self.namespaces, self.owners, self.nominations = Namespaces(), Owners(), Nominations()
+        self.quotas, self.queues = ElasticQuotas(), ShareQueues()
         self.handle = Handle(
             table=self.cache.table,
             rng=random.Random(seed),
             namespaces=self.namespaces,
             owners=self.owners,
             nominations=self.nominations,
+            elastic_quotas=self.quotas,
+            share_queues=self.queues,
             telemetry=telemetry(self.cache.table),
             devices=Devices(config.release),
             release=config.release,

@@ -1,4 +1,8 @@
-"""Makes a profile's plugins from its configuration, by name."""
+"""Makes a profile's plugins from its configuration, by name.
+
+The plugins that no release runs by default are imported by their factories, so that a scheduler without them starts as
+fast, and is as small, as if they did not exist.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,6 @@ from kscheduler.api import objects as api
 from kscheduler.config.extension_points import OWN_PLUGINS, PointMap
 from kscheduler.config.profiles import effective_plugins
 from kscheduler.config.releases import DEFAULT_RELEASE, Release
-from kscheduler.config.trimaran import LoadVariationRiskBalancingArgs, TargetLoadPackingArgs
 from kscheduler.config.types import (
     DefaultPreemptionArgs,
     DynamicResourcesArgs,
@@ -26,15 +29,12 @@ from kscheduler.config.types import (
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.framework.interface import EXTENSION_POINTS, Handle, Plugin
 from kscheduler.framework.out_of_tree import GuestClasses, find_plugins, load_plugins, make_plugin
-from kscheduler.framework.plugins.capacityscheduling.plugin import CapacityScheduling
-from kscheduler.framework.plugins.coscheduling import Coscheduling
 from kscheduler.framework.plugins.defaultbinder import DefaultBinder
 from kscheduler.framework.plugins.defaultpreemption.plugin import DefaultPreemption
 from kscheduler.framework.plugins.dynamicresources.binding import Timeouts
 from kscheduler.framework.plugins.dynamicresources.plugin import DynamicResources
 from kscheduler.framework.plugins.imagelocality import ImageLocality
 from kscheduler.framework.plugins.interpodaffinity.plugin import InterPodAffinity
-from kscheduler.framework.plugins.metricpolicy.plugin import MetricPolicy
 from kscheduler.framework.plugins.nodeaffinity import NodeAffinity, compile_added_affinity
 from kscheduler.framework.plugins.nodedeclaredfeatures import NodeDeclaredFeatures
 from kscheduler.framework.plugins.nodename import NodeName
@@ -50,12 +50,9 @@ from kscheduler.framework.plugins.noderesources.strategies import (
 from kscheduler.framework.plugins.nodeunschedulable import NodeUnschedulable
 from kscheduler.framework.plugins.nodevolumelimits.plugin import NodeVolumeLimits
 from kscheduler.framework.plugins.podtopologyspread.plugin import PodTopologySpread
-from kscheduler.framework.plugins.queues.plugin import Queues
 from kscheduler.framework.plugins.queuesort import PrioritySort
 from kscheduler.framework.plugins.schedulinggates import SchedulingGates
 from kscheduler.framework.plugins.tainttoleration import TaintToleration
-from kscheduler.framework.plugins.trimaran.load_variation_risk_balancing import LoadVariationRiskBalancing
-from kscheduler.framework.plugins.trimaran.target_load_packing import TargetLoadPacking
 from kscheduler.framework.plugins.volumebinding.plugin import VolumeBinding
 from kscheduler.framework.plugins.volumebinding.scoring import DEFAULT_SHAPE, ScoringVolumeBinding
 from kscheduler.framework.plugins.volumerestrictions import VolumeRestrictions
@@ -127,6 +124,45 @@ def _volume_binding(profile: Profile, handle: Handle) -> Plugin:
     return ScoringVolumeBinding(handle, args.bind_timeout_seconds, shape)
 
 
+def _capacity_scheduling(profile: Profile, handle: Handle) -> Plugin:
+    from kscheduler.framework.plugins.capacityscheduling.plugin import CapacityScheduling
+
+    return CapacityScheduling(handle)
+
+
+def _coscheduling(profile: Profile, handle: Handle) -> Plugin:
+    from kscheduler.framework.plugins.coscheduling import Coscheduling
+
+    return Coscheduling()
+
+
+def _metric_policy(profile: Profile, handle: Handle) -> Plugin:
+    from kscheduler.framework.plugins.metricpolicy.plugin import MetricPolicy
+
+    return MetricPolicy(handle)
+
+
+def _queues(profile: Profile, handle: Handle) -> Plugin:
+    from kscheduler.framework.plugins.queues.plugin import Queues
+
+    return Queues(handle)
+
+
+def _target_load_packing(profile: Profile, handle: Handle) -> Plugin:
+    from kscheduler.config.trimaran import TargetLoadPackingArgs
+    from kscheduler.framework.plugins.trimaran.target_load_packing import TargetLoadPacking
+
+    return TargetLoadPacking(handle, profile.args("TargetLoadPacking", TargetLoadPackingArgs))
+
+
+def _load_variation(profile: Profile, handle: Handle) -> Plugin:
+    from kscheduler.config.trimaran import LoadVariationRiskBalancingArgs
+    from kscheduler.framework.plugins.trimaran.load_variation_risk_balancing import LoadVariationRiskBalancing
+
+    args = profile.args("LoadVariationRiskBalancing", LoadVariationRiskBalancingArgs)
+    return LoadVariationRiskBalancing(handle, args)
+
+
 def _check_number(profile: Profile, plugin: str, field: str, number: int) -> None:
     if number > MAX_SCORED_RESOURCES:
         raise _wrong(profile, plugin, f"{field}: expected at most {MAX_SCORED_RESOURCES} resources, got {number}")
@@ -161,16 +197,12 @@ IN_TREE: Mapping[str, Factory] = {
     ),
     "DefaultBinder": lambda profile, handle: DefaultBinder(handle),
     "NodeDeclaredFeatures": lambda profile, handle: NodeDeclaredFeatures(handle),
-    "CapacityScheduling": lambda profile, handle: CapacityScheduling(handle),
-    "Coscheduling": lambda profile, handle: Coscheduling(),
-    "MetricPolicy": lambda profile, handle: MetricPolicy(handle),
-    "Queues": lambda profile, handle: Queues(handle),
-    "TargetLoadPacking": lambda profile, handle: TargetLoadPacking(
-        handle, profile.args("TargetLoadPacking", TargetLoadPackingArgs)
-    ),
-    "LoadVariationRiskBalancing": lambda profile, handle: LoadVariationRiskBalancing(
-        handle, profile.args("LoadVariationRiskBalancing", LoadVariationRiskBalancingArgs)
-    ),
+    "CapacityScheduling": _capacity_scheduling,
+    "Coscheduling": _coscheduling,
+    "MetricPolicy": _metric_policy,
+    "Queues": _queues,
+    "TargetLoadPacking": _target_load_packing,
+    "LoadVariationRiskBalancing": _load_variation,
 }
 
 

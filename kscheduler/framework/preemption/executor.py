@@ -16,7 +16,6 @@ from kscheduler.api.objects import Pod, PodCondition
 from kscheduler.errors import APIError
 from kscheduler.framework.dry_runs import Candidate
 from kscheduler.framework.interface import Handle
-from kscheduler.quotas.pod_demand import NO_QUEUE
 from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
@@ -224,10 +223,10 @@ class Executor:
         Priorities decide between other pods only.
         """
         queues = self._handle.share_queues
-        if not queues.is_followed:
+        if queues is None:
             return False
         theirs, mine = queues.demands.queue_of(victim), queues.demands.queue_of(preemptor.pod)
-        return mine != NO_QUEUE and (theirs != mine or (victim.spec.priority or 0) >= preemptor.priority)
+        return bool(mine) and (theirs != mine or (victim.spec.priority or 0) >= preemptor.priority)
 
 
 def is_ending_for_preemption(pod: Pod) -> bool:

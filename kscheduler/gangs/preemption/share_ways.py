@@ -21,6 +21,7 @@ from kscheduler.gangs.preemption.ways import LowerPriority, Preemptor, Way
 from kscheduler.gangs.texts import IN_VAIN_BY_SHARES, NOBODY_BY_SHARES
 from kscheduler.quotas.pod_demand import NO_QUEUE, Demand, together
 from kscheduler.quotas.queues import Queue
+from kscheduler.quotas.share_queues import ShareQueues
 from kscheduler.snapshot.pod_info import PodInfo
 
 
@@ -29,9 +30,9 @@ class ByShares:
 
     nobody, in_vain = NOBODY_BY_SHARES, IN_VAIN_BY_SHARES
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: Handle, queues: ShareQueues) -> None:
         self._handle = handle
-        self._queues = handle.share_queues
+        self._queues = queues
 
     def sizes(self, preemptor: Preemptor, least: int) -> Sequence[int]:
         """Return a number for which the queue may take room, and the least.
@@ -81,7 +82,7 @@ class ByShares:
         self, preemptor: Preemptor, demand: Demand, least: PodInfo, now: float, placed: Collection[str]
     ) -> Reclaiming:
         members = [queued.pod_info.pod for queued in preemptor.members]
-        use, ending = use_to_come(self._handle, demand.queue, members, placed)
+        use, ending = use_to_come(self._handle, self._queues, demand.queue, members, placed)
         return Reclaiming(self._queues, demand, least, now, use, ending)
 
 

@@ -23,11 +23,11 @@ from dataclasses import dataclass, field, replace
 
 from kscheduler.api.objects import Pod
 from kscheduler.cache.cache import Cache
+from kscheduler.config.queues import QUEUES
 from kscheduler.framework.confinement import Confinement
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAULT_PREEMPTION
 from kscheduler.framework.plugins.dynamicresources.plugin import NAME as DYNAMIC_RESOURCES
-from kscheduler.framework.plugins.queues.plugin import NAME as QUEUES
 from kscheduler.framework.preemption.evaluator import NEVER
 from kscheduler.framework.preemption.pace import Pace
 from kscheduler.framework.runtime import Framework
@@ -108,7 +108,8 @@ class WholePreemption:
         self._profiles = profiles
         self._handle = handle
         self._executor = executor
-        self._by_priority, self._by_shares = ByPriority(handle.table), ByShares(handle)
+        self._by_priority = ByPriority(handle.table)
+        self._by_shares = None if handle.share_queues is None else ByShares(handle, handle.share_queues)
         self._pace = Pace()
         self._in_vain: set[str] = set()  # uids of the faces of gangs whose latest search was in vain
 
@@ -142,9 +143,10 @@ class WholePreemption:
         `face`: the gang's pod in the queue. `missing`: the number of members that must get nodes. `wanted`: so many are
         to get nodes if possible; if it is not above `missing`, only those.
         """
-        moves = self._handle.share_queues.moves
-        if moves.places:  # no event need come when those have got nodes for which places are kept
-            self._handle.retry(face, moves.expected_s(self._handle.evictions.wall()))
+        queues = self._handle.share_queues
+        if queues is not None and queues.moves.places:
+            # No event need come when those have got nodes for which places are kept.
+            self._handle.retry(face, queues.moves.expected_s(self._handle.evictions.wall()))
         try:
             # 1. May the gang preempt, and now?
             rules = self._rules_of(members)
@@ -202,7 +204,7 @@ class WholePreemption:
         """Return where room would help the gang: in each domain that the plan was confined to, else on some nodes."""
         if plan.domains:
             return [(self._nodes_of(domain), domain) for domain in plan.domains]
-        counting = QUEUES if rules is self._by_shares else ""
+        counting = "" if rules is self._by_priority else QUEUES
         return [(promising_nodes(plan, self._profiles, self._handle.table, counting=counting), None)]
 
     def _search(
@@ -230,7 +232,7 @@ class WholePreemption:
             effort.found_anybody = True
             # Before anybody is away: rules go by what queues use.
             leaving = way.leaving(units, order)[:MOST_UNITS]
-            with Away(self._cache, Uncounted(queues) if queues.is_followed else None) as away:
+            with Away(self._cache, None if queues is None else Uncounted(queues)) as away:
                 within = None if domain is None else domain.confinement
                 search = _Search(self._registry, self._planner, residents, order, away, within)
                 if domain is None or self._may_hold(domain, leaving, members, least, away):

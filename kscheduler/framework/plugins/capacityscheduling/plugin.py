@@ -10,8 +10,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kscheduler.api.objects import Pod
-from kscheduler.config.types import SchedulerConfig
-from kscheduler.errors import DecodeError
+from kscheduler.config.capacity_scheduling import CAPACITY_SCHEDULING
+from kscheduler.errors import DecodeError, InternalError
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.dry_runs import Candidate, Findings
@@ -27,7 +27,7 @@ from kscheduler.quotas.room import Room, has_room_for_all
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 
-NAME = "CapacityScheduling"
+NAME = CAPACITY_SCHEDULING
 NAMED_NODES = 10  # on more nodes, those without victims are counted only, lest messages become long
 
 
@@ -53,6 +53,8 @@ class CapacityScheduling(QuotaPreemption):
 
     def __init__(self, handle: Handle) -> None:
         super().__init__(handle, NAME)
+        if handle.elastic_quotas is None:
+            raise InternalError(f"the plugin {NAME} was to be built where no quotas are kept")
         self._quotas = handle.elastic_quotas
 
     # --- the queue ---
@@ -214,11 +216,6 @@ class CapacityScheduling(QuotaPreemption):
         if tried <= NAMED_NODES or not Exposed(state.read(NAME, QuotaCheck), pod).is_nobody(self._quotas.priorities):
             return ""
         return self._all_fail(no_victims(pod), tried)
-
-
-def keeps_quotas(config: SchedulerConfig) -> bool:
-    """Return True if a profile enables the plugin, so that ElasticQuotas are followed."""
-    return any(NAME in profile.plugins.enabled_names() for profile in config.profiles)
 
 
 def _rejected(pod: PodInfo, why: str) -> Status:

@@ -29,6 +29,7 @@ from kscheduler.framework.preemption.violations import split
 from kscheduler.framework.status import Status, unresolvable
 from kscheduler.quotas.kept_places import KeptPlace, controller_of, owner_of
 from kscheduler.quotas.queues import Amounts
+from kscheduler.quotas.share_queues import ShareQueues
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -48,10 +49,10 @@ NOT_YET = unresolvable("Whether pods there could move is tried later")
 class Consolidation:
     """The moves that the pods of one profile ask for."""
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: Handle, queues: ShareQueues) -> None:
         self._handle = handle
-        self._queues = handle.share_queues
-        self._moves = handle.share_queues.moves
+        self._queues = queues
+        self._moves = queues.moves
         self._pace = Pace()
 
     def is_possible(self, check: Check) -> bool:
@@ -72,7 +73,7 @@ class Consolidation:
         if wait_s:
             self._handle.retry(pod, max(wait_s, self._pace.next_turn_s(pod.uid, now)))
             return _all(nodes, NOT_YET)
-        search = _Search(self._handle, state, pod, check, now)
+        search = _Search(self._handle, self._queues, state, pod, check, now)
         candidate = search.run(nodes)
         findings = search.findings
         if candidate is not None:
@@ -117,16 +118,18 @@ class Consolidation:
 class _Search:
     """The search for pods that may move for one that waits."""
 
-    def __init__(self, handle: Handle, state: CycleState, pod: PodInfo, check: Check, now: float) -> None:
+    def __init__(
+        self, handle: Handle, queues: ShareQueues, state: CycleState, pod: PodInfo, check: Check, now: float
+    ) -> None:
         self._handle = handle
-        self._queues = handle.share_queues
+        self._queues = queues
         self._state = state
         self._pod = pod
         self._demand = check.demand
         self._now = now
         self._profile: ProfileHandle = handle.profiles[state.decider or pod.pod.spec.scheduler_name]
         self._ending = self._queues.ending | handle.endings.accepted.keys() | handle.endings.chosen()
-        self._places = NewPlaces(handle, pod, self._amounts_of, MOST_TRIALS)
+        self._places = NewPlaces(handle, queues, pod, self._amounts_of, MOST_TRIALS)
         self.places: list[KeptPlace] = []  # of those that move, once they are found
         self._nodes = self._pods = 0  # that were looked at
         self.findings = Findings(1)

@@ -18,6 +18,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle, ProfileHandle
 from kscheduler.framework.status import Status
 from kscheduler.quotas.queues import Amounts
+from kscheduler.quotas.share_queues import ShareQueues
 from kscheduler.quotas.uncounted import Uncounted
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
@@ -32,10 +33,16 @@ class NewPlaces:
     """Valid until queues, pods or nodes change."""
 
     def __init__(
-        self, handle: Handle, pod: PodInfo, amounts_of: Callable[[PodInfo], Amounts], most_trials: int
+        self,
+        handle: Handle,
+        queues: ShareQueues,
+        pod: PodInfo,
+        amounts_of: Callable[[PodInfo], Amounts],
+        most_trials: int,
     ) -> None:
         """`pod`: the one that others make room for. `most_trials`: of a pod on a node, after which none is found."""
         self._handle = handle
+        self._queues = queues
         self._pod = pod
         self._amounts_of = amounts_of
         self.trials = 0  # of a pod on a node
@@ -44,7 +51,7 @@ class NewPlaces:
 
     def find(self, leaving: Sequence[PodInfo], node: NodeInfo) -> list[Place] | None:
         """Return a place for each of the pods, the smallest first, that leave this node; None if one has none."""
-        uncounted = Uncounted(self._handle.share_queues)
+        uncounted = Uncounted(self._queues)
         found: list[Place] = []
         try:
             for pod in leaving:  # a queue that is full has room for the pods that come in their place

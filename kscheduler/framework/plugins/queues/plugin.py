@@ -10,7 +10,8 @@ from collections.abc import Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from kscheduler.api.objects import Pod
-from kscheduler.errors import DecodeError
+from kscheduler.config.queues import QUEUES
+from kscheduler.errors import DecodeError, InternalError
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.dry_runs import Candidate, Findings
@@ -33,7 +34,7 @@ from kscheduler.quotas.share_view import ShareView
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 
-NAME = "Queues"
+NAME = QUEUES
 NO_NODES: Set[str] = frozenset()
 ROOM_KEPT = unresolvable("Room there is kept for pods of other queues")
 
@@ -56,8 +57,10 @@ class Queues(QuotaPreemption):
 
     def __init__(self, handle: Handle) -> None:
         super().__init__(handle, NAME)
-        self._queues = handle.share_queues
-        self._consolidation = Consolidation(handle) if handle.share_queues.moves.most else None
+        if handle.share_queues is None:
+            raise InternalError(f"the plugin {NAME} was to be built where no queues with shares are kept")
+        self._queues = queues = handle.share_queues
+        self._consolidation = Consolidation(handle, queues) if queues.moves.most else None
 
     # --- the queue ---
 
@@ -263,7 +266,7 @@ class Queues(QuotaPreemption):
         now = self._handle.evictions.wall()
         ways: list[Preempting | Reclaiming] = [Preempting(self._queues, demand, pod, now)]
         if demand.queue in self._queues.leaves:
-            use, ending = use_to_come(self._handle, demand.queue, (pod.pod,))
+            use, ending = use_to_come(self._handle, self._queues, demand.queue, (pod.pod,))
             ways.insert(0, Reclaiming(self._queues, demand, pod, now, use, ending))
         return [way for way in ways if way.is_possible]
 

@@ -13,17 +13,17 @@ from dataclasses import replace
 from kscheduler.api.objects import Pod
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.queues.new_places import UID_PREFIX
+from kscheduler.quotas.share_queues import ShareQueues
 from kscheduler.quotas.share_view import ShareView
 
 
 def use_to_come(
-    handle: Handle, queue: str, waiting: Sequence[Pod], placed: Iterable[str] = ()
+    handle: Handle, queues: ShareQueues, queue: str, waiting: Sequence[Pod], placed: Iterable[str] = ()
 ) -> tuple[ShareView, Set[str]]:
     """Return what queues will use beside pods that wait in a queue, and the uids of pods that are ending.
 
     `queue`: the name of one that takes pods. `placed`: uids of pods that are assumed for a moment, and do not count.
     """
-    queues = handle.share_queues
     ending = queues.ending | handle.endings.accepted.keys() | handle.endings.chosen()
     use = ShareView(queues)
     for uid in (*ending, *placed):

@@ -32,7 +32,7 @@ NAMESPACES = ("a", "b", "c")
 
 def side() -> Side:
     made = Side(parse_config(CONFIG))
-    made.cache.follow(made.handle.elastic_quotas)
+    made.cache.follow(made.quotas)
     for number in range(3):
         made.cache.set_node(make_node(f"n{number}").capacity(cpu="16", memory="16Gi").obj())
     return made
@@ -53,33 +53,33 @@ def are_placed(side: Side, *wanted: Pod) -> tuple[list[bool], int]:
 
 def test_kernels_place_as_many_pods_as_the_quota_has_room_for() -> None:
     made = side()
-    made.handle.elastic_quotas.set(make_quota("a", {"cpu": "8"}, {"cpu": "3"}))
+    made.quotas.set(make_quota("a", {"cpu": "8"}, {"cpu": "3"}))
     found, by_lane = are_placed(made, *pods("a", 5), *pods("b"))
     assert found == [True] * 3 + [False] * 2 + [True] * 4
     assert by_lane == 7
-    account = made.handle.elastic_quotas.accounts.get("a")
+    account = made.quotas.accounts.get("a")
     assert account is not None
     assert account.used[0] == 3000
 
 
 def test_namespaces_share_what_is_guaranteed_to_all_within_one_run() -> None:
     made = side()
-    made.handle.elastic_quotas.set(make_quota("a", {"cpu": "3"}))
-    made.handle.elastic_quotas.set(make_quota("b", {"cpu": "2"}))
+    made.quotas.set(make_quota("a", {"cpu": "3"}))
+    made.quotas.set(make_quota("b", {"cpu": "2"}))
     mixed = [each for pair in zip(pods("a"), pods("b"), strict=True) for each in pair]
     assert are_placed(made, *mixed) == ([True] * 5 + [False] * 3, 5)
 
 
 def test_pods_of_other_profiles_count_and_are_not_limited() -> None:
     made = side()
-    made.handle.elastic_quotas.set(make_quota("a", {"cpu": "8"}, {"cpu": "3"}))
+    made.quotas.set(make_quota("a", {"cpu": "8"}, {"cpu": "3"}))
     wanted = [*pods("a", 1), *pods("a", 4, start=1, profile="free"), *pods("a", 1, start=5)]
     assert are_placed(made, *wanted) == ([True] * 5 + [False], 5)
 
 
 def test_beside_a_nominated_pod_the_general_lane_decides_about_pods_with_quotas() -> None:
     made = side()
-    made.handle.elastic_quotas.set(make_quota("a", {"cpu": "8"}, {"cpu": "3"}))
+    made.quotas.set(make_quota("a", {"cpu": "8"}, {"cpu": "3"}))
     made.nominations.nominate(PodInfo(make_pod("waits", "b").obj()), "n0")
     wanted = [make_pod(name, namespace).req(cpu="1").priority(5).obj() for name, namespace in (("p", "a"), ("q", "b"))]
     assert are_placed(made, *wanted) == ([True, True], 1)
@@ -87,7 +87,7 @@ def test_beside_a_nominated_pod_the_general_lane_decides_about_pods_with_quotas(
 
 def test_what_a_quota_says_from_now_on_counts_for_classes_that_are_known() -> None:
     made = side()
-    quotas = made.handle.elastic_quotas
+    quotas = made.quotas
     assert are_placed(made, *pods("a"))[1] == 4
     quotas.set(make_quota("a", {"cpu": "6"}))
     assert are_placed(made, *pods("a", start=4)) == ([True] * 2 + [False] * 2, 2)
@@ -155,12 +155,12 @@ class Plan:
 
     def _on_both(self, quota: ElasticQuota) -> None:
         for each in self.lanes.sides:
-            each.handle.elastic_quotas.set(quota)
+            each.quotas.set(quota)
 
     def quota_goes(self) -> None:
         namespace = self.draw(st.sampled_from(NAMESPACES))
         for each in self.lanes.sides:
-            each.handle.elastic_quotas.remove(namespace, "quota")
+            each.quotas.remove(namespace, "quota")
 
     def pod_goes(self) -> None:
         if self.lanes.placed:
@@ -186,7 +186,7 @@ class Plan:
 def test_both_lanes_decide_equally(data: st.DataObject) -> None:
     lanes = TwoLanes(parse_config(CONFIG))
     for each in lanes.sides:
-        each.cache.follow(each.handle.elastic_quotas)
+        each.cache.follow(each.quotas)
     plan = Plan(data, lanes)
     for number in range(data.draw(st.integers(1, 3))):
         labels = {"zone": "ab"[number % 2], "kubernetes.io/hostname": f"n{number}"}

@@ -28,7 +28,7 @@ NAMES = ("a", "b", "team", "unknown", "")
 
 def side() -> Side:
     made = Side(parse_config(CONFIG))
-    made.cache.follow(made.handle.share_queues)
+    made.cache.follow(made.queues)
     for number in range(3):
         made.cache.set_node(make_node(f"n{number}").capacity(cpu="16", memory="16Gi").obj())
     return made
@@ -36,7 +36,7 @@ def side() -> Side:
 
 def has(made: Side, *queues: QueueObject) -> None:
     for each in queues:
-        made.handle.share_queues.set(each.metadata.name, each)
+        made.queues.set(each.metadata.name, each)
 
 
 def pod(name: str, queue: str, cpu: str = "1", profile: str = "default-scheduler") -> PodBuilder:
@@ -61,7 +61,7 @@ def test_kernels_place_as_many_pods_as_the_queues_take() -> None:
         [True] * 3 + [False] * 2 + [True] + [False] * 3 + [True] * 4,
         8,
     )
-    assert made.handle.share_queues.tree.queues["team"].allocated() == {"cpu": 4000}
+    assert made.queues.tree.queues["team"].allocated() == {"cpu": 4000}
 
 
 def test_pods_of_other_profiles_count_and_are_not_limited() -> None:
@@ -85,7 +85,7 @@ def test_what_a_queue_says_from_now_on_counts_for_classes_that_are_known() -> No
     assert are_placed(made, *pods("a")) == ([True] * 4, 4)
     has(made, make_queue("a", limit=6))
     assert are_placed(made, *pods("a", start=4)) == ([True] * 2 + [False] * 2, 2)
-    made.handle.share_queues.remove("a")
+    made.queues.remove("a")
     assert are_placed(made, *pods("a", start=8)) == ([False] * 4, 0)
 
 
@@ -143,7 +143,7 @@ class Plan:
     def queue_goes(self) -> None:
         name = self.draw(st.sampled_from(NAMES))
         for each in self.lanes.sides:
-            each.handle.share_queues.remove(name)
+            each.queues.remove(name)
 
     def pod_goes(self) -> None:
         if self.lanes.placed:
@@ -160,7 +160,7 @@ class Plan:
 def test_both_lanes_decide_equally(data: st.DataObject) -> None:
     lanes = TwoLanes(parse_config(CONFIG))
     for each in lanes.sides:
-        each.cache.follow(each.handle.share_queues)
+        each.cache.follow(each.queues)
     plan = Plan(data, lanes)
     for number in range(data.draw(st.integers(1, 3))):
         lanes.set_node(make_node(f"n{number}").capacity(cpu="8", memory="8Gi").obj())
