@@ -2,36 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-
 from kscheduler.api.devices import DeviceAttribute, DeviceCapacity
 from kscheduler.api.exact_quantity import Quantity, QuantityError
+from kscheduler.cel.device_view import DeviceView, PreparedDevice
 from kscheduler.cel.faults import EvaluationError
 from kscheduler.cel.library.quantities import QuantityValue
 from kscheduler.cel.library.semvers import parse_semver
-from kscheduler.cel.values import EMPTY_MAP, DeviceMap, Map, MapWithDefault, Value
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceView:
-    """A device, as selectors see it."""
-
-    driver: str
-    attributes: Mapping[str, DeviceAttribute]  # by qualified or bare name, as served
-    capacity: Mapping[str, DeviceCapacity]
-    allow_multiple_allocations: bool
-    prepared: list[PreparedDevice | None] = field(
-        default_factory=lambda: [None, None], init=False, repr=False, compare=False
-    )  # its value, once a selector has asked for it: without and with attributes that are lists
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PreparedDevice:
-    """The value of the variable."""
-
-    value: Map
-    longest: int  # characters of its longest text
+from kscheduler.cel.values import EMPTY_MAP, DeviceMap, MapWithDefault, Value
 
 
 def prepare(device: DeviceView, *, has_lists: bool) -> PreparedDevice:

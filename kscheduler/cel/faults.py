@@ -14,6 +14,10 @@ class EvaluationError(Exception):
     """An error value of CEL. `&&`, `||`, `all` and `exists` absorb it if the other operands decide."""
 
 
+class SelectorError(Exception):
+    """An expression that cannot be compiled, or not be evaluated for a device, with Kubernetes' words."""
+
+
 class Cancelled(Exception):
     """The evaluation was broken off, which no operator absorbs."""
 

@@ -11,7 +11,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from kscheduler.cel.device import DeviceView
+from kscheduler.cel.device_view import DeviceView
 from kscheduler.cel.tree import Call, Ident, Literal, Node, Select, children
 
 KeyOf = Callable[[DeviceView], bytes]

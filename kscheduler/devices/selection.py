@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from kscheduler.api.devices import DeviceAttribute
-from kscheduler.cel.selectors import DeviceView, SelectorError
+from kscheduler.cel.device_view import DeviceView
+from kscheduler.cel.faults import SelectorError
 
 __all__ = ["DerivedAttribute", "DeviceView", "Selector", "SelectorError", "Selectors"]
 

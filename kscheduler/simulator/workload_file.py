@@ -45,7 +45,8 @@ import msgspec
 from kscheduler.api.objects import QuantityMap, Taint, Toleration
 from kscheduler.api.quantity import parse_milli
 from kscheduler.api.tolerations import EFFECTS
-from kscheduler.cel.selectors import SelectorError, selectors_for
+from kscheduler.cel.faults import SelectorError
+from kscheduler.cel.selectors import selectors_for
 from kscheduler.config.decode import decode, describe
 from kscheduler.config.document import read_document
 from kscheduler.config.releases import DEFAULT_RELEASE

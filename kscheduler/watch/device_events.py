@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from kscheduler.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from kscheduler.cel.selectors import load as load_compiler
 from kscheduler.client.informer import Handler
 from kscheduler.client.kinds import DEVICE_CLASSES, DEVICE_TAINT_RULES, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
 from kscheduler.clock import Clock
@@ -117,6 +118,9 @@ class _ClassEvents:
         self._requeue = requeue
 
     def on_add(self, each: DeviceClass) -> None:
+        # Whoever asks for devices names a class: from now on there may be selectors. The first class is mostly there
+        # when a scheduler starts; if not, tens of milliseconds are better lost here than in the decision about a pod.
+        load_compiler()
         self._devices.set_class(each)
         self._requeue(EventResource.DEVICE_CLASS, None, each)
 

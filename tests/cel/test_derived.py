@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kscheduler.api.devices import DeviceAttribute
-from kscheduler.cel.selectors import DeviceView, SelectorError, Selectors, selectors_for
+from kscheduler.cel.device_view import DeviceView
+from kscheduler.cel.faults import SelectorError
+from kscheduler.cel.selectors import Selectors, selectors_for
 from kscheduler.config.releases import RELEASE_1_37
 
 VIEW = DeviceView("gpu.example.com", {"index": DeviceAttribute(int_value=3)}, {}, allow_multiple_allocations=False)

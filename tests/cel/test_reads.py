@@ -7,10 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kscheduler.api.devices import DeviceAttribute, DeviceCapacity
-from kscheduler.cel import selectors
+from kscheduler.cel import expressions
+from kscheduler.cel.device_view import DeviceView
 from kscheduler.cel.environment import KUBERNETES_1_36, KUBERNETES_1_37, Environment
+from kscheduler.cel.expressions import Selector, _checked
+from kscheduler.cel.faults import SelectorError
 from kscheduler.cel.reads import attributes_read
-from kscheduler.cel.selectors import DeviceView, Selector, SelectorError, _checked
 
 DRIVER = "gpu.example.com"
 GPU, NET = 'device.attributes["gpu.example.com"]', 'device.attributes["net.example.com"]'
@@ -150,7 +152,7 @@ def test_devices_that_differ_in_what_is_not_read_are_not_evaluated() -> None:
 
 
 def test_answers_are_bounded_and_given_up_where_devices_share_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selectors, "MAX_ANSWERS", 4)
+    monkeypatch.setattr(expressions, "MAX_ANSWERS", 4)
     selector = Selector(f'{GPU}.serial == "3"')
     assert [selector.matches(gpu(serial)) for serial in range(20)] == [serial == 3 for serial in range(20)]
     assert selector._answers is None

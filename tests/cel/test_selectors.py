@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from kscheduler.api.devices import DeviceAttribute, DeviceCapacity
+from kscheduler.cel.device_view import DeviceView
 from kscheduler.cel.environment import KUBERNETES_1_36, KUBERNETES_1_37, environment_of
-from kscheduler.cel.faults import COST_EXCEEDED
-from kscheduler.cel.selectors import DeviceView, Selector, SelectorError, Selectors
+from kscheduler.cel.expressions import Selector
+from kscheduler.cel.faults import COST_EXCEEDED, SelectorError
+from kscheduler.cel.selectors import Selectors
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37
 
 

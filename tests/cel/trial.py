@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 
 from kscheduler.api.devices import DeviceAttribute, DeviceCapacity
+from kscheduler.cel.device_view import DeviceView
 from kscheduler.cel.environment import KUBERNETES_1_36, Environment
-from kscheduler.cel.selectors import DeviceView, Selector, SelectorError
+from kscheduler.cel.expressions import Selector
+from kscheduler.cel.faults import SelectorError
 from tests.cel.oracle import Answer, Verdict
 
 

@@ -51,7 +51,7 @@ class World:
         self._state = AllocatedState()
         self.allocate(cluster.get("allocated", ()))
         environment = environment_of(self._release)
-        self._selectors = _SELECTORS.setdefault(environment, Selectors(environment))
+        self._selectors = _SELECTORS.setdefault(environment, Selectors(self._release))
 
     def decide(self, pod: Object) -> Iterator[Decision]:
         """What becomes of the pod's claims on each node, one allocator asked about all of them."""
