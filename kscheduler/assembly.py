@@ -32,6 +32,7 @@ from kscheduler.client.written_claims import WrittenClaims
 from kscheduler.clock import Clock
 from kscheduler.config.capacity_scheduling import keeps_quotas
 from kscheduler.config.coscheduling import schedules_gangs
+from kscheduler.config.live_metrics import names_live_metrics
 from kscheduler.config.queues import QUEUES, keeps_queues
 from kscheduler.config.releases import Release
 from kscheduler.config.types import Profile, SchedulerConfig
@@ -80,7 +81,6 @@ from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.owners import Owners
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.volumes import Volumes
-from kscheduler.telemetry.settings import telemetry_settings
 from kscheduler.watch.eventhandlers import NodeDocuments
 from kscheduler.watch.past_bindings import PastBindings
 from kscheduler.watch.pod_documents import PodDocuments
@@ -138,7 +138,10 @@ def check_supported(config: SchedulerConfig, guests: GuestPlugins | None = None)
         from kscheduler.extenders.build import build_extenders
 
         build_extenders(config, Measurements(), stands_still)
-    telemetry_settings(config)
+    if names_live_metrics(config):
+        from kscheduler.telemetry.settings import telemetry_settings
+
+        telemetry_settings(config)
     _check_gangs(config)
     handle = Handle(
         table=NodeTable(),
@@ -499,10 +502,14 @@ class SchedulerParts:
         self, client: Client, config: SchedulerConfig, options: Options, make_source: MakeSource | None
     ) -> LiveMetrics | None:
         """Build live metrics; None, without importing them, if no profile uses any."""
+        if not names_live_metrics(config):
+            return None
+        from kscheduler.telemetry.live_metrics import build_live_metrics
+        from kscheduler.telemetry.settings import telemetry_settings
+
         settings = telemetry_settings(config)
         if not settings.is_wanted:
             return None
-        from kscheduler.telemetry.live_metrics import build_live_metrics
 
         return build_live_metrics(
             settings,

@@ -172,7 +172,7 @@ def validate(options: ValidateOptions) -> int:
     from kscheduler.command.running import refuse_unsupported
     from kscheduler.config.document import read_document
     from kscheduler.config.gate_flag import with_gates
-    from kscheduler.config.ineffective import ineffective_fields
+    from kscheduler.config.ineffective import idle_arguments, ineffective_fields
     from kscheduler.config.load import config_of
     from kscheduler.config.profiles import unimplemented_plugins, unreached_binders
     from kscheduler.config.releases import DEFAULT_RELEASE, release_of
@@ -180,7 +180,6 @@ def validate(options: ValidateOptions) -> int:
     from kscheduler.config.routing import routing_of
     from kscheduler.framework.out_of_tree import find_plugins
     from kscheduler.framework.plugins.registry import known_plugins
-    from kscheduler.telemetry.settings import idle_arguments
     from kscheduler.wasm.plugins import GuestPlugins
 
     document = read_document(options.file)

@@ -13,10 +13,10 @@ import signal
 import socket
 import time
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import uvloop
 
@@ -41,12 +41,11 @@ from kscheduler.command.served import Reviewers, build_probes, build_server, bui
 from kscheduler.command.stop_signals import SIGNALS, end_at_next_signal
 from kscheduler.config.dump import to_yaml
 from kscheduler.config.emulated_version import FLAG
-from kscheduler.config.ineffective import ineffective_fields
+from kscheduler.config.ineffective import idle_arguments, ineffective_fields
 from kscheduler.config.load import check_config, config_reader
 from kscheduler.config.profiles import unimplemented_plugins, unreached_binders
 from kscheduler.config.releases import DEFAULT_RELEASE, Release
-from kscheduler.config.routing import RoutingConfig, load_routing
-from kscheduler.config.types import LeaderElection, SchedulerConfig
+from kscheduler.config.types import LeaderElection, Profile, SchedulerConfig
 from kscheduler.errors import ConfigError, KSchedulerError
 from kscheduler.explain.explainer import Leadership
 from kscheduler.framework.out_of_tree import find_plugins
@@ -56,8 +55,10 @@ from kscheduler.observability.metrics import Metrics
 from kscheduler.observability.request_measurements import RestClientMeasurements
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.serving.health import Health
-from kscheduler.telemetry.settings import idle_arguments
 from kscheduler.wasm.plugins import GuestPlugins
+
+if TYPE_CHECKING:
+    from kscheduler.config.routing import RoutingConfig
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +77,7 @@ def run(options: RunOptions, clock: Clock) -> int:
     guests = GuestPlugins(cache_dir=options.plugin_cache_dir)
     found = emulations(options, guests)
     profiles = found.first.config.profiles  # that there are, and their names, is the same in all releases
-    routing = load_routing(options.routing_config, profiles) if options.routing_config else None
+    routing = _routing(options.routing_config, profiles) if options.routing_config else None
     if options.write_config_to:
         write_config(found.first.config, options.write_config_to)
         return 0
@@ -98,6 +99,12 @@ def run(options: RunOptions, clock: Clock) -> int:
         asyncio.set_event_loop(None)
         collections.stop()
     return 0
+
+
+def _routing(path: str, profiles: Sequence[Profile]) -> RoutingConfig:
+    from kscheduler.config.routing import load_routing
+
+    return load_routing(path, profiles)
 
 
 def emulations(options: RunOptions, guests: GuestPlugins | None = None) -> Emulations:

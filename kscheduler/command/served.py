@@ -16,7 +16,6 @@ from kscheduler.command.flags.record import RECORD_PATH
 from kscheduler.command.flags.run_options import RunOptions
 from kscheduler.command.replica import Endpoint
 from kscheduler.config.dump import to_v1
-from kscheduler.config.routing import RoutingConfig
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
 from kscheduler.explain.explainer import Leadership
@@ -28,6 +27,7 @@ from kscheduler.serving.health import Health
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
+    from kscheduler.config.routing import RoutingConfig
     from kscheduler.explain.explainer import Explainer
     from kscheduler.serving.authentication import DelegatedAuthenticator
     from kscheduler.serving.authorization import DelegatedAuthorizer

@@ -14,10 +14,8 @@ from typing import Any
 from kscheduler.config.coscheduling import validate_coscheduling_args
 from kscheduler.config.duration import Duration
 from kscheduler.config.field_errors import duplicate, forbidden, invalid, not_supported, required
-from kscheduler.config.metric_source_validation import validate_metric_policy_args
 from kscheduler.config.queues import validate_queues_args
 from kscheduler.config.releases import Release
-from kscheduler.config.trimaran_validation import validate_load_variation, validate_target_load_packing
 from kscheduler.config.types import (
     DefaultPreemptionArgs,
     DynamicResourcesArgs,
@@ -288,18 +286,39 @@ def _label_name(path: str, value: str) -> list[str]:
     return [invalid(path, value, message) for message in qualified_name_faults(value)]
 
 
+# What plugins of our own demand of many fields is imported for a configuration that has such arguments.
+
+
+def _validate_load_variation(path: str, args: Any) -> list[str]:
+    from kscheduler.config.trimaran_validation import validate_load_variation
+
+    return validate_load_variation(path, args)
+
+
+def _validate_metric_policy(path: str, args: Any) -> list[str]:
+    from kscheduler.config.metric_source_validation import validate_metric_policy_args
+
+    return validate_metric_policy_args(path, args)
+
+
+def _validate_target_load_packing(path: str, args: Any) -> list[str]:
+    from kscheduler.config.trimaran_validation import validate_target_load_packing
+
+    return validate_target_load_packing(path, args)
+
+
 _VALIDATORS: Mapping[str, Callable[[str, Any], list[str]]] = {  # those that are the same in all releases
     "Coscheduling": validate_coscheduling_args,
     "DefaultPreemption": validate_preemption_args,
     "DynamicResources": validate_dynamic_args,
     "InterPodAffinity": validate_affinity_args,
-    "LoadVariationRiskBalancing": validate_load_variation,
-    "MetricPolicy": validate_metric_policy_args,
+    "LoadVariationRiskBalancing": _validate_load_variation,
+    "MetricPolicy": _validate_metric_policy,
     "NodeAffinity": validate_node_affinity_args,
     "NodeResourcesBalancedAllocation": validate_balanced_args,
     "PodTopologySpread": validate_spread_args,
     "Queues": validate_queues_args,
-    "TargetLoadPacking": validate_target_load_packing,
+    "TargetLoadPacking": _validate_target_load_packing,
 }
 
 

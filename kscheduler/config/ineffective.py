@@ -1,4 +1,4 @@
-"""Fields of a configuration that are accepted and have no effect as they are given, and the reasons.
+"""Fields and arguments of a configuration that are accepted and have no effect as they are given, and the reasons.
 
 A field with its default value is not among them: kube-scheduler's defaults are those of most files.
 """
@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 
 from kscheduler.config.coscheduling import CoschedulingArgs
 from kscheduler.config.defaults import CLIENT_CONNECTION
+from kscheduler.config.extension_points import KNOWN_PLUGINS
+from kscheduler.config.plugin_args import OWN_ARGS
 from kscheduler.config.types import ClientConnection, Extender, PluginSet, Profile, SchedulerConfig
 
 _DEFAULT_PARALLELISM = SchedulerConfig().parallelism
@@ -26,6 +28,20 @@ def ineffective_fields(config: SchedulerConfig) -> list[str]:
         if not _has_verb(extender):
             found.append(f"extenders[{index}] has no verb, such as filterVerb, so it is never asked")
     return found
+
+
+def idle_arguments(config: SchedulerConfig) -> list[tuple[str, str]]:
+    """Return (scheduler name, plugin) for arguments of plugins that the profile does not enable.
+
+    kube-scheduler's own plugins are left out, because kube-scheduler accepts such arguments silently.
+    """
+    return [
+        (profile.scheduler_name, entry.name)
+        for profile in config.profiles
+        for entry in profile.plugin_config
+        if (entry.name in OWN_ARGS or entry.name not in KNOWN_PLUGINS)
+        and entry.name not in profile.plugins.enabled_names()
+    ]
 
 
 def _of_connection(connection: ClientConnection) -> Iterator[str]:

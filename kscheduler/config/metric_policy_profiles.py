@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from kscheduler.config.field_errors import invalid
+from kscheduler.config.live_metrics import METRIC_POLICY
 from kscheduler.config.metric_policy import MetricPolicyArgs
 from kscheduler.config.types import Profile
 
-PLUGIN = "MetricPolicy"
 _SAME = "must be the same in all profiles that have one of this name"
 
 
@@ -25,7 +25,7 @@ def validate_metric_profiles(profiles: Sequence[Profile]) -> list[str]:
 
 
 def metric_policy_args(profile: Profile) -> MetricPolicyArgs | None:
-    args = profile.raw_args(PLUGIN)
+    args = profile.raw_args(METRIC_POLICY)
     return args if isinstance(args, MetricPolicyArgs) else None
 
 
@@ -33,7 +33,7 @@ def _args(profiles: Sequence[Profile]) -> Iterator[tuple[str, Profile, MetricPol
     """Yield (field path, profile, arguments) for each profile that has arguments of MetricPolicy."""
     for index, profile in enumerate(profiles):
         for position, entry in enumerate(profile.plugin_config):
-            if entry.name == PLUGIN and isinstance(entry.args, MetricPolicyArgs):
+            if entry.name == METRIC_POLICY and isinstance(entry.args, MetricPolicyArgs):
                 yield f"profiles[{index}].pluginConfig[{position}].args", profile, entry.args
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from kscheduler.config.args_validation import validators
 from kscheduler.config.field_errors import duplicate, go_value, invalid, required
-from kscheduler.config.metric_policy_profiles import validate_metric_profiles
+from kscheduler.config.live_metrics import names_live_metrics
 from kscheduler.config.plugin_args import ALL_ARGS
 from kscheduler.config.releases import Release
 from kscheduler.config.secrets import shown_arguments
@@ -103,7 +103,12 @@ def validate_profiles(config: SchedulerConfig) -> list[str]:
         if profile.scheduler_name in names:
             faults.append(f"{path}.schedulerName: Duplicate value: {{}}")  # kube-scheduler prints no name here
         names.add(profile.scheduler_name)
-    return faults + validate_queue_sort(config.profiles) + validate_metric_profiles(config.profiles)
+    faults += validate_queue_sort(config.profiles)
+    if names_live_metrics(config):
+        from kscheduler.config.metric_policy_profiles import validate_metric_profiles
+
+        faults += validate_metric_profiles(config.profiles)
+    return faults
 
 
 def validate_profile(path: str, profile: Profile, version: str, release: Release) -> list[str]:

@@ -6,14 +6,13 @@ from functools import partial
 
 from kscheduler.assembly import check_supported
 from kscheduler.config.gate_flag import with_gates
+from kscheduler.config.live_metrics import names_live_metrics
 from kscheduler.config.load import default_config, in_release, load_config, parse_config
-from kscheduler.config.metric_source_validation import KINDS, kind_of
 from kscheduler.config.releases import DEFAULT_RELEASE, Release, release_of
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.simulator.options import SimulateArguments
-from kscheduler.telemetry.settings import telemetry_settings
 from kscheduler.wasm.plugins import GuestPlugins
 
 
@@ -93,6 +92,11 @@ def check_metric_sources(config: SchedulerConfig) -> None:
 
     An external server cannot be queried in virtual time: it would report on another cluster, at another time.
     """
+    if not names_live_metrics(config):
+        return
+    from kscheduler.config.metric_source_validation import KINDS, kind_of
+    from kscheduler.telemetry.settings import telemetry_settings
+
     for source in telemetry_settings(config).sources:
         kind = KINDS[kind_of(source)]
         if kind not in ("resourceMetrics", "nodeFields"):

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kscheduler.config.duration import Duration
-from kscheduler.config.extension_points import KNOWN_PLUGINS
+from kscheduler.config.live_metrics import METRIC_POLICY
 from kscheduler.config.metric_policy import Clamp, Endpoint, Metric, MetricPolicyArgs, Source
-from kscheduler.config.metric_policy_profiles import PLUGIN, metric_policy_args
+from kscheduler.config.metric_policy_profiles import metric_policy_args
 from kscheduler.config.plugin_args import OWN_ARGS
 from kscheduler.config.trimaran import (
     METRICS_SERVER,
@@ -49,7 +49,7 @@ def telemetry_settings(config: SchedulerConfig) -> TelemetrySettings:
     sources, metrics = dict(implied.sources), dict(implied.metrics)
     is_wanted = bool(sources)
     for profile in config.profiles:
-        is_wanted = is_wanted or PLUGIN in profile.plugins.enabled_names()
+        is_wanted = is_wanted or METRIC_POLICY in profile.plugins.enabled_names()
         args = metric_policy_args(profile) or MetricPolicyArgs()
         sources |= {source.name: source for source in args.sources}
         metrics |= {metric.name: metric for metric in args.metrics}
@@ -73,20 +73,6 @@ def implied_sources(config: SchedulerConfig) -> Implied:
             if issubclass(kind, TrimaranArgs) and plugin in profile.plugins.enabled_names():
                 _add(implied, default_trimaran_args(profile.args(plugin, kind)))
     return implied
-
-
-def idle_arguments(config: SchedulerConfig) -> list[tuple[str, str]]:
-    """Return (scheduler name, plugin) for arguments of plugins that the profile does not enable.
-
-    kube-scheduler's own plugins are left out, because kube-scheduler accepts such arguments silently.
-    """
-    return [
-        (profile.scheduler_name, entry.name)
-        for profile in config.profiles
-        for entry in profile.plugin_config
-        if (entry.name in OWN_ARGS or entry.name not in KNOWN_PLUGINS)
-        and entry.name not in profile.plugins.enabled_names()
-    ]
 
 
 def _add(implied: Implied, args: TrimaranArgs) -> None:

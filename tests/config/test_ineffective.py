@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kscheduler.config.ineffective import ineffective_fields
+from kscheduler.config.ineffective import idle_arguments, ineffective_fields
 from kscheduler.config.load import default_config, parse_config
 from kscheduler.config.releases import RELEASE_1_37, RELEASES, Release
 from tests.config.documents import HEAD
@@ -55,3 +55,15 @@ def test_fields_with_an_effect_are_not_named() -> None:
     extender = "{urlPrefix: 'http://x', filterVerb: f}"
     body = f"percentageOfNodesToScore: 50\nclientConnection: {{qps: 7}}\nextenders: [{extender}]"
     assert ineffective_fields(parse_config(HEAD + body + "\n")) == []
+
+
+def test_arguments_of_a_plugin_that_the_profile_does_not_enable_are_found() -> None:
+    profile = """
+- schedulerName: {}
+  plugins: {{multiPoint: {{enabled: [{{name: {}}}]}}}}
+  pluginConfig: [{{name: MetricPolicy, args: {{}}}}, {{name: NodeResourcesFit, args: {{}}}}, {{name: Mine, args: {{}}}}]
+"""
+    config = parse_config(
+        HEAD + "profiles:" + profile.format("idle", "ImageLocality") + profile.format("busy", "MetricPolicy")
+    )
+    assert idle_arguments(config) == [("idle", "MetricPolicy"), ("idle", "Mine"), ("busy", "Mine")]

@@ -8,7 +8,7 @@ from kscheduler.config.trimaran import MetricProvider, TargetLoadPackingArgs, Tr
 from kscheduler.config.types import Plugin, PluginConfig, Plugins, PluginSet, Profile, SchedulerConfig
 from kscheduler.errors import ConfigError
 from kscheduler.input.redaction import Secret, SecretURL
-from kscheduler.telemetry.settings import Implied, idle_arguments, implied_sources, telemetry_settings
+from kscheduler.telemetry.settings import Implied, implied_sources, telemetry_settings
 
 SCORE = Plugins(score=PluginSet(enabled=(Plugin(name="TargetLoadPacking"),)))
 
@@ -111,15 +111,3 @@ def test_sources_and_metrics_of_all_profiles_count_once() -> None:
     assert settings.is_wanted
     assert [source.name for source in settings.sources] == ["cluster"]
     assert [metric.name for metric in settings.metrics] == ["x", "z"]
-
-
-def test_arguments_of_a_plugin_that_the_profile_does_not_enable_are_found() -> None:
-    profile = """
-- schedulerName: {}
-  plugins: {{multiPoint: {{enabled: [{{name: {}}}]}}}}
-  pluginConfig: [{{name: MetricPolicy, args: {{}}}}, {{name: NodeResourcesFit, args: {{}}}}, {{name: Mine, args: {{}}}}]
-"""
-    config = parse_config(
-        HEAD + "profiles:" + profile.format("idle", "ImageLocality") + profile.format("busy", "MetricPolicy")
-    )
-    assert idle_arguments(config) == [("idle", "MetricPolicy"), ("idle", "Mine"), ("busy", "Mine")]
