@@ -45,10 +45,7 @@ from kscheduler.cycle.schedule_batch import ScheduleBatch
 from kscheduler.cycle.schedule_one import ScheduleOne
 from kscheduler.cycle.waiting_pods import WaitingPods
 from kscheduler.errors import ConfigError
-from kscheduler.explain.annotations import AnnotationLane
-from kscheduler.explain.claims import ClaimExplainer
 from kscheduler.explain.decisions import DecisionLog
-from kscheduler.explain.explainer import Explainer, Leadership
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.framework.claim_writes import ClaimWrites
 from kscheduler.framework.compiled_lane import CompiledLane
@@ -90,6 +87,8 @@ from kscheduler.watch.watches import Listeners, Watches
 if TYPE_CHECKING:
     from kscheduler.client.quota_statuses import QuotaStatuses
     from kscheduler.client.share_queue_statuses import ShareQueueStatuses
+    from kscheduler.explain.annotations import AnnotationLane
+    from kscheduler.explain.explainer import Explainer, Leadership
     from kscheduler.explain.quotas import QuotaExplainer
     from kscheduler.explain.share_queues import ShareQueueExplainer
     from kscheduler.extenders.binder import ExtenderBinder
@@ -284,7 +283,7 @@ class SchedulerParts:
         watches = self._build_watches(client, stopwatch, options)
         self.pods, self.nodes, self.informers = watches.pods, watches.nodes, watches.informers
         # 6. The scheduling and binding cycles.
-        self._annotations = AnnotationLane(client) if options.explain is not None and options.explain.annotate else None
+        self._annotations = self._build_annotations(client, options)
         self.decisions = self._build_decisions(options, stopwatch)
         self._max_in_unschedulable_s = options.max_in_unschedulable_s
         pauses = options.pauses or RetryPauses(random.Random(0))
@@ -491,6 +490,14 @@ class SchedulerParts:
     def _plugins_of(self, profile: Profile, handle: Handle) -> dict[str, list[tuple[Plugin, int]]]:
         """Return the profile's plugins with their weights, by extension point."""
         return build(profile, handle, self._guests)
+
+    def _build_annotations(self, client: Client, options: Options) -> AnnotationLane | None:
+        """Build what writes decisions to their pods; None if they are not to be written there."""
+        if options.explain is None or not options.explain.annotate:
+            return None
+        from kscheduler.explain.annotations import AnnotationLane
+
+        return AnnotationLane(client)
 
     def _build_decisions(self, options: Options, stopwatch: Callable[[], float]) -> DecisionLog | None:
         """Build the record of decisions; None if nothing is to be recorded."""
@@ -736,6 +743,9 @@ class SchedulerParts:
         """Return the explainer of decisions; None if decisions are not recorded."""
         if self.decisions is None:
             return None
+        from kscheduler.explain.claims import ClaimExplainer
+        from kscheduler.explain.explainer import Explainer
+
         return Explainer(
             self.decisions,
             self.queue,

@@ -169,7 +169,7 @@ def prepare(argv: Sequence[str] | None) -> Command:
 
 
 def validate(options: ValidateOptions) -> int:
-    from kscheduler.command.running import refuse_unsupported
+    from kscheduler.command.unsupported import refuse_unsupported
     from kscheduler.config.document import read_document
     from kscheduler.config.gate_flag import with_gates
     from kscheduler.config.ineffective import idle_arguments, ineffective_fields

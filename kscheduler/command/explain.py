@@ -10,8 +10,7 @@ from typing import Any
 from kscheduler.clock import Clock
 from kscheduler.command.scheduler_endpoint import SchedulerEndpoint
 from kscheduler.errors import APIError, ConfigError, DecodeError
-from kscheduler.explain.endpoint import PATH
-from kscheduler.explain.options import ExplainOptions
+from kscheduler.explain.options import PATH, ExplainOptions
 from kscheduler.explain.text import explanation_text, gangs_text
 from kscheduler.input.decoding import decode_loosely
 

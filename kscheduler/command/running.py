@@ -20,11 +20,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import uvloop
 
-from kscheduler.assembly import check_supported
 from kscheduler.client.adaptive_limit import DEFAULT_BIND_CONCURRENCY
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.fault_log import report_fault
-from kscheduler.client.gone_holder import GoneHolder
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.leaderelection import ElectionConfig, LeaderElector
 from kscheduler.client.outages import Outages
@@ -39,6 +37,7 @@ from kscheduler.command.owner_file import write_for_owner
 from kscheduler.command.replica import Endpoint, Replica
 from kscheduler.command.served import Reviewers, build_probes, build_server, build_webhook, connect_reviewers
 from kscheduler.command.stop_signals import SIGNALS, end_at_next_signal
+from kscheduler.command.unsupported import refuse_unsupported
 from kscheduler.config.dump import to_yaml
 from kscheduler.config.emulated_version import FLAG
 from kscheduler.config.ineffective import idle_arguments, ineffective_fields
@@ -148,17 +147,6 @@ def warn(emulation: Emulation, guests: GuestPlugins | None, *, is_from_file: boo
         log.warning("plugins that are not implemented have no effect", extra={"plugins": missing})
 
 
-def refuse_unsupported(config: SchedulerConfig, source: str, guests: GuestPlugins | None) -> None:
-    """Raise ConfigError for settings of kube-scheduler that are not supported.
-
-    `source`: the file's name, "" if none.
-    """
-    try:
-        check_supported(config, guests)
-    except ConfigError as error:
-        raise ConfigError(f"{source}: {error}" if source else str(error)) from error
-
-
 def write_config(config: SchedulerConfig, path: str) -> None:
     """Write the complete configuration, secrets included, to a file of mode 0600. Raises ConfigError."""
     try:
@@ -218,6 +206,8 @@ async def serve(
             reviewers = await connect_reviewers(options, client, clock, observer)
         ended = None
         if election.leader_elect and options.replace_ended_holder:
+            from kscheduler.client.gone_holder import GoneHolder
+
             ended = GoneHolder.from_environment(client)
             identity = ended.identity
         scheduler = scheduler_maker(options)(

@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
 from kscheduler.client.credentials import from_kubeconfig
-from kscheduler.client.kube import KubeClient
 from kscheduler.client.tls import load_pair, trust_anybody, verifying_context
 from kscheduler.client.urls import is_loopback
 from kscheduler.clock import Clock
@@ -192,6 +191,9 @@ def _way_to_the_leader(options: EndpointOptions, clock: Clock) -> str:
 
 async def _holder(kubeconfig: str, namespace: str, name: str, clock: Clock) -> str:
     """Return the identity of the leader from the Lease; "" if no replica holds it."""
+    # Only where no scheduler answers: the client takes longer to import than the rest of the command to run.
+    from kscheduler.client.kube import KubeClient
+
     client = await KubeClient.connect(clock, kubeconfig=kubeconfig)
     try:
         return (await client.get_lease(namespace, name)).spec.holder_identity or ""

@@ -94,8 +94,8 @@ def build_server(
     Their libraries are imported here, after the first lists were requested. Raises ConfigError for files and flags that
     cannot be used.
     """
-    from kscheduler.explain.endpoint import PATH as EXPLAIN_PATH
     from kscheduler.explain.endpoint import ExplainEndpoint
+    from kscheduler.explain.options import PATH as EXPLAIN_PATH
     from kscheduler.serving.pod_metrics import PodResourceMetrics
     from kscheduler.serving.server import Listen, Server
 

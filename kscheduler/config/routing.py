@@ -11,7 +11,6 @@ from typing import Any
 from kscheduler.config.decode import aggregate, decode, describe
 from kscheduler.config.document import read_document
 from kscheduler.config.field_errors import duplicate, invalid, not_supported, required, wrong_name
-from kscheduler.config.metric_policy_profiles import metric_policy_args
 from kscheduler.config.types import (
     DEFAULT_SCHEDULER_NAME,
     ConfigStruct,
@@ -99,6 +98,8 @@ def _validate_routing(config: RoutingConfig) -> list[str]:
 
 def _validate_plans_b(config: RoutingConfig, profiles: Sequence[Profile]) -> list[str]:
     """Return errors for rules with a plan B if no profile has metric policies, which alone can switch to plan B."""
+    from kscheduler.config.metric_policy_profiles import metric_policy_args
+
     known = {profile.scheduler_name for profile in profiles if metric_policy_args(profile) is not None}
     detail = "schedulerName must be a profile of this scheduler with arguments of the plugin MetricPolicy"
     return [

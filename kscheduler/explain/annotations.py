@@ -125,6 +125,10 @@ class AnnotationLane:
         self._last: OrderedDict[str, int] = OrderedDict()  # pod uid -> hash of the result last queued
         self._work = asyncio.Event()
 
+    def describe(self, records: Sequence[DecisionRecord], top_nodes: int) -> None:
+        """Queue what describes the decisions of a pod, the newest first, as `write` does."""
+        self.write(records[0].uid, records[0].key, annotations_of(records, top_nodes))
+
     def write(self, uid: str, key: str, annotations: Annotations) -> None:
         """Queue a pod's annotations for writing, unless they equal the pod's last ones. Never blocks."""
         result = hash(tuple((name, value) for name, value in annotations.items() if name != HISTORY))

@@ -10,10 +10,9 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kscheduler.clock import Clock
-from kscheduler.explain.annotations import AnnotationLane, annotations_of
 from kscheduler.explain.details import NodeDetails, NodeNames, names_of, take_details
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.explain.record import DecisionRecord, Outcome, Reason, Refusal
@@ -26,6 +25,9 @@ from kscheduler.framework.status import STATUS_LABELS, Status
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
+
+if TYPE_CHECKING:
+    from kscheduler.explain.annotations import AnnotationLane
 
 log = logging.getLogger(__name__)
 
@@ -213,7 +215,7 @@ class DecisionLog:
 
     def _annotate(self, uid: str) -> None:
         if self._annotations is not None and (records := self.ring.of(uid)):
-            self._annotations.write(uid, records[0].key, annotations_of(records, self._top_nodes))
+            self._annotations.describe(records, self._top_nodes)
 
     # --- details ---
 

@@ -13,7 +13,6 @@ from aiohttp import web
 
 from kscheduler.explain.options import DEFAULT_TOP_NODES, MAX_TOP_NODES
 
-PATH = "/debug/kscheduler/explain"
 MAX_KEY = 253 + 1 + 63  # the longest name of a pod, "/", and the longest name of a namespace
 
 

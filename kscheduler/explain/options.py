@@ -1,9 +1,10 @@
-"""Options for explanations: how many decisions are recorded, and the flags of `kscheduler explain`."""
+"""Options for explanations: how many decisions are recorded, the flags of `kscheduler explain`, and where it asks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+PATH = "/debug/kscheduler/explain"  # of the secure port
 DEFAULT_RECORDS = 10_000
 DEFAULT_BYTES = 32 * 1024 * 1024
 DEFAULT_TOP_NODES = 5

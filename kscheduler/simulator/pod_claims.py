@@ -17,7 +17,6 @@ from kscheduler.client.kinds import DEVICE_CLASSES, DEVICE_TAINT_RULES, RESOURCE
 from kscheduler.config.releases import Release
 from kscheduler.errors import DecodeError
 from kscheduler.explain.claim_list import claims_document, list_claims
-from kscheduler.explain.claims import ClaimExplainer
 from kscheduler.framework.plugins.dynamicresources.claims import NotReady, find_claims
 from kscheduler.framework.stopwatch import stands_still
 from kscheduler.simulator.cluster import Cluster
@@ -69,6 +68,8 @@ class ClaimBook:
         """Return the claims of all pods at the end of the run; None if there were none, and no classes of devices."""
         if not (self._ended or self._known.claims or self._cluster.store(DEVICE_CLASSES).objects):
             return None
+        from kscheduler.explain.claims import ClaimExplainer
+
         there = [pod for pod in self._cluster.pods.values() if pod.metadata.uid not in self._ended]
         waiting = sorted((pod for pod in there if not pod.spec.node_name), key=lambda pod: -(pod.spec.priority or 0))
         # The stopwatch stands still, since equal runs have equal reports: MAX_NODES bounds the time.

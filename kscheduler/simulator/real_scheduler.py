@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from kscheduler.api.objects import Pod
 from kscheduler.client.concurrency import run_together
@@ -13,10 +14,12 @@ from kscheduler.client.protocol import Client
 from kscheduler.clock import Clock
 from kscheduler.config.extension_points import KNOWN_PLUGINS
 from kscheduler.config.types import Extender, SchedulerConfig
-from kscheduler.extenders.extender import Endpoint
 from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.run import SchedulerFactory
+
+if TYPE_CHECKING:
+    from kscheduler.extenders.extender import Endpoint
 
 BuildScheduler = Callable[..., Scheduler]  # takes the arguments of `Scheduler`
 

@@ -12,9 +12,9 @@ import pytest
 
 from kscheduler.command.cli import main
 from kscheduler.command.explain import pod_key
-from kscheduler.explain.endpoint import PATH, ExplainEndpoint
+from kscheduler.explain.endpoint import ExplainEndpoint
 from kscheduler.explain.explainer import Explainer, Leadership
-from kscheduler.explain.options import DecisionLogOptions, ExplainOptions
+from kscheduler.explain.options import PATH, DecisionLogOptions, ExplainOptions
 from kscheduler.scheduler import Options
 from kscheduler.serving.certificates import server_context
 from kscheduler.simulator.virtual_time import run_virtual

@@ -19,7 +19,7 @@ from kscheduler.command.replica import EVENTS_DRAIN_S, SETTLE_S
 from kscheduler.config.load import load_config, parse_config
 from kscheduler.config.routing import load_routing
 from kscheduler.config.types import SchedulerConfig
-from kscheduler.explain.endpoint import PATH as EXPLAIN_PATH
+from kscheduler.explain.options import PATH as EXPLAIN_PATH
 from kscheduler.gangs.phase_writer import LEASE_NAME
 from kscheduler.scheduler import DRAIN_S
 from kscheduler.serving.health import Health

@@ -12,7 +12,7 @@ import yaml
 from docs.assembly import ROOT
 from docs.reference import cli, configuration, metrics
 from kscheduler.command.flags.ineffective import IGNORED_FLAGS
-from kscheduler.command.running import refuse_unsupported
+from kscheduler.command.unsupported import refuse_unsupported
 from kscheduler.config.load import load_config
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.observability.instruments import HistogramFamily

@@ -11,8 +11,8 @@ import pytest
 import pytest_asyncio
 
 from kscheduler.client.reviews import User
-from kscheduler.explain.endpoint import PATH, ExplainEndpoint
-from kscheduler.explain.options import DEFAULT_TOP_NODES
+from kscheduler.explain.endpoint import ExplainEndpoint
+from kscheduler.explain.options import DEFAULT_TOP_NODES, PATH
 from kscheduler.observability.metrics import Metrics
 from kscheduler.serving.authorization import ALLOWED, Decision
 from kscheduler.serving.health import Health
