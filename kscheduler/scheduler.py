@@ -46,7 +46,7 @@ class Scheduler(SchedulerParts):
             lanes.append(self._divisions.run())
         if self._annotations is not None:
             lanes.append(self._annotations.run())
-        if self._guests is not None:
+        if self._guests is not None and self._guests.guests:
             lanes.append(self._guests.watch(self))
         if self.gangs is not None:
             lanes.append(self.gangs.run())

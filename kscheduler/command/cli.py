@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import io
 import json
 import os
@@ -20,7 +21,6 @@ from typing import TextIO
 
 from kscheduler import __version__
 from kscheduler.clock import SystemClock
-from kscheduler.command import memory
 from kscheduler.command.exit_codes import report
 from kscheduler.command.flags.commands import CompletionOptions, parse
 from kscheduler.command.flags.config import ShowOptions, ValidateOptions
@@ -46,13 +46,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the `kscheduler` command and return its exit code."""
 
     def chosen() -> int:
-        with memory.no_collections():  # imports make many lasting objects, and hardly any garbage
+        with _no_collections():  # imports make many lasting objects, and hardly any garbage
             command = prepare(argv)
         return command()
 
     _escape_what_stdout_cannot_encode()
     with _errors_kept_from_stdout():
         return exit_code_of(chosen)
+
+
+@contextlib.contextmanager
+def _no_collections() -> Iterator[None]:
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def exit_code_of(command: Command) -> int:

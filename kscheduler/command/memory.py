@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 # A collection of 4,000 new objects takes two milliseconds. Survivors are frozen, so older generations stay empty.
 # Binding 50,000 pods made no cyclic garbage at all, and spent 18 % of the time in the collector with Python's default
@@ -27,15 +27,6 @@ THRESHOLDS = (4_000, 1_000_000, 1_000_000)
 FREEZE_PERIOD_S = 0.02  # between freezes while the first lists arrive; some 500 pods are decoded in this time
 MOST_FREEZES = 3_000  # one minute, even if some kind can never be listed; later garbage is collected as usual
 FULL_SIGHT_EVERY = 160  # all objects are collected after so many collections, i.e. 640,000 new objects
-
-
-@contextlib.contextmanager
-def no_collections() -> Iterator[None]:
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 class Collections:

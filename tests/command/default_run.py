@@ -31,6 +31,7 @@ from kscheduler.serving.health import Health
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
 from kscheduler.testing import make_node, make_pod
+from kscheduler.wasm.plugins import GuestPlugins
 from tests.support.waits import until
 
 
@@ -38,9 +39,10 @@ async def bind_a_pod(options: RunOptions, device_classes: Sequence[str]) -> None
     """Build what `running.serve` builds, and run the scheduler until it has bound a pod, which asks for no device."""
     loop = asyncio.get_running_loop()
     clock, identity = LoopClock(loop), "here"
-    emulation = emulations(options).first
+    guests = GuestPlugins(cache_dir=options.plugin_cache_dir)
+    emulation = emulations(options, guests).first
     config = emulation.config
-    warn(emulation, None, is_from_file=False)
+    warn(emulation, guests, is_from_file=False)
     cluster = Cluster(clock, seed=1)
     client, metrics = cluster.client(), Metrics()
     scheduler = scheduler_maker(options)(
@@ -51,7 +53,7 @@ async def bind_a_pod(options: RunOptions, device_classes: Sequence[str]) -> None
         metrics=metrics,
         stopwatch=clock.now,
         options=scheduler_options(
-            options, config.leader_election, identity, None, RetryPauses(random.Random(1)), Outages(clock)
+            options, config.leader_election, identity, guests, RetryPauses(random.Random(1)), Outages(clock)
         ),
     )
     kube = KubeClient(Credentials(Endpoint("http://127.0.0.1:1", None), clock), clock)  # nothing is asked of it

@@ -111,3 +111,9 @@ def test_to_validate_a_configuration_no_client_is_imported(tmp_path: Path) -> No
 def test_to_ask_a_scheduler_for_an_explanation_none_is_imported() -> None:
     modules = imported("-c", f"import sys, kscheduler.command.explain{SHOW}")
     assert among(modules, dict.fromkeys(("aiohttp", "kscheduler._fast", "kscheduler.client.kube"), frozenset())) == []
+
+
+def test_to_parse_flags_and_print_the_version_no_event_loop_is_imported() -> None:
+    modules = imported("-c", f"import sys; from kscheduler.command.cli import main; main(['version']){SHOW}")
+    assert "kscheduler.command.flags.run" in modules
+    assert among(modules, dict.fromkeys(("asyncio", "kscheduler.api.objects", "ssl", "yaml"), frozenset())) == []
