@@ -85,14 +85,15 @@ def encode_binding(binding: Binding) -> bytes:
         binding.uid.encode(),
         binding.node.encode(),
     )
-    # Nearly always all lengths fit one byte, and it can be written down in one go.
-    meta_length = len(name) + len(namespace) + len(uid) + 6
+    # Nearly always the length of each text fits one byte, and all of it can be written down in one go.
     target_length = len(_NODE_KIND) + len(node) + 2
-    if meta_length < 128 and target_length < 124 - meta_length and name and namespace and uid and node:
-        return b"%b\x12%c\x0a%c\x0a%c%b\x1a%c%b\x2a%c%b\x12%c%b\x1a%c%b" % (
+    if 0 < len(name) < 128 and 0 < len(namespace) < 128 and 0 < len(uid) < 128 and node and target_length < 128:
+        meta_length = len(name) + len(namespace) + len(uid) + 6
+        meta_size = _length(meta_length)
+        return b"%b\x12%b\x0a%b\x0a%c%b\x1a%c%b\x2a%c%b\x12%c%b\x1a%c%b" % (
             _BINDING,
-            meta_length + target_length + 4,
-            meta_length,
+            _length(1 + len(meta_size) + meta_length + 2 + target_length),
+            meta_size,
             len(name),
             name,
             len(namespace),

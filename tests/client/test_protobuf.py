@@ -24,6 +24,15 @@ def test_a_binding_reads_back(binding: Binding) -> None:
     assert target == {1: b"Node", **({3: binding.node.encode()} if binding.node else {})}
 
 
+@pytest.mark.parametrize("length", [1, 20, 40, 119, 120, 127, 128, 253])
+def test_a_binding_reads_back_whatever_the_length_of_its_texts(length: int) -> None:
+    for name, namespace, node in ((length, 9, 9), (9, length, 9), (9, 9, length), (length, length, length)):
+        binding = Binding("s" * namespace, "p" * name, "u" * 36, "n" * node)
+        fields = unwrap(protobuf.encode_binding(binding), b"v1", b"Binding")
+        assert decode(fields[1]) == {1: b"p" * name, 3: b"s" * namespace, 5: b"u" * 36}
+        assert decode(fields[2]) == {1: b"Node", 3: b"n" * node}
+
+
 def test_an_event_reads_back() -> None:
     event = Event(
         namespace="ns",
