@@ -265,7 +265,9 @@ cdef class JoinTerms:
             tallied_term = &self.tallied[i]
             weight = log(<double>(joiner._count_domains(tallied_term) + 2))
             allowance = <double>(tallied_term.max_skew - 1)
-            if tallied_term.tally.by_row:
+            if tallied_term.tally.by_row and not tallied_term.tally.any_without:
+                _add_spread_of_all(joiner.values, tallied_term.tally.sums, weight, allowance, joiner.rows)
+            elif tallied_term.tally.by_row:
                 _add_spread_of_rows(
                     joiner.values, tallied_term.tally.sums, tallied_term.tally.slots, weight, allowance, joiner.rows
                 )
@@ -449,23 +451,27 @@ cdef class Joiner:
 
     cdef Py_ssize_t _count_domains(self, const TermC* tallied_term) noexcept nogil:
         """Return the number of domains of the rows that are scored."""
+        cdef const TallyC* tally = tallied_term.tally
         cdef row_t row
-        cdef Py_ssize_t found = 0, all_of = tallied_term.tally.size + tallied_term.counts_missing
+        cdef Py_ssize_t found = 0
         cdef int32_t slot, count
-        if tallied_term.tally.each_row:  # over hosts every row counts, whatever its label says
+        if tally.each_row:  # over hosts every row counts, whatever its label says
             _count(self.scored, self.rows, &count)
             return count
-        memset(self.marks - 1, 0, 1 + tallied_term.tally.size)
-        self.marks[-1] = not tallied_term.counts_missing
+        # 1. Mostly each domain has a row that is scored, and the first rows tell.
+        memset(self.marks, 0, tally.size)
+        self.marks[-1] = 1
         for row in range(self.rows):
-            if self.scored[row] < 0:
-                continue
-            slot = tallied_term.tally.slots[row]
-            if not self.marks[slot]:
+            if found == tally.held:
+                break
+            slot = tally.slots[row]
+            if self.scored[row] >= 0 and not self.marks[slot]:
                 self.marks[slot] = 1
                 found += 1
-                if found == all_of:
-                    break
+        # 2. One more for rows without a domain.
+        if tallied_term.counts_missing and tally.any_without:
+            _count_without(self.scored, tally.slots, self.rows, &count)
+            found += count > 0
         return found
 
 
@@ -533,6 +539,14 @@ cdef cloned _count(in_ints keep, row_t rows, out_ints count) noexcept nogil:
     count[0] = found
 
 
+cdef cloned _count_without(in_ints scored, in_ints slots, row_t rows, out_ints count) noexcept nogil:
+    cdef row_t row
+    cdef int32_t found = 0
+    for row in range(rows):
+        found += (scored[row] >= 0) & (slots[row] < 0)
+    count[0] = found
+
+
 # --- loops over rows: scores ---
 
 
@@ -558,10 +572,11 @@ cdef cloned _add_from_table(out_ints raws, in_ints slots, in_ints table, row_t r
 cdef cloned _range_of(in_ints raws, in_ints keep, row_t rows, out_ints lowest, out_ints highest) noexcept nogil:
     """Find the lowest and the highest raw score of the rows that are kept."""
     cdef row_t row
-    cdef int32_t low = MAX_INT32, high = -MAX_INT32, least_raw, most_raw
+    cdef int32_t low = MAX_INT32, high = -MAX_INT32, is_out, least_raw, most_raw
     for row in range(rows):
-        least_raw = raws[row] if keep[row] >= 0 else MAX_INT32
-        most_raw = raws[row] if keep[row] >= 0 else -MAX_INT32
+        is_out = keep[row] >> 31  # all bits, or none: of a condition compilers make a branch here
+        least_raw = raws[row] & ~is_out | MAX_INT32 & is_out
+        most_raw = raws[row] & ~is_out | -MAX_INT32 & is_out
         low = least_raw if least_raw < low else low
         high = most_raw if most_raw > high else high
     lowest[0] = low
@@ -579,6 +594,15 @@ cdef cloned _add_shares(
         part = raws[row] - lowest if keep[row] >= 0 else 0
         score = <int32_t>(100.0 * (<double>part / whole))
         keep[row] += weight * score
+
+
+cdef cloned _add_spread_of_all(
+    out_doubles values, in_ints sums, double weight, double allowance, row_t rows
+) noexcept nogil:
+    """As `_add_spread_of_rows` if each row has a domain: each class has slots of its own, which are seldom in a cache."""
+    cdef row_t row
+    for row in range(rows):
+        values[row] += <double>sums[row] * weight + allowance
 
 
 cdef cloned _add_spread_of_rows(

@@ -14,6 +14,8 @@ cdef struct TallyC:
     bint each_row  # every row with a domain is to be a domain of its own
     bint by_row  # a row's slot is the row itself, since no two rows share a domain
     Py_ssize_t size  # number of slots; a slot has the sum of a domain
+    Py_ssize_t held  # number of slots that rows have
+    bint any_without  # has some row no slot?
     int32_t* slots  # [row] -1: no domain
     unsigned char* inside  # [row] 1: counted
     int32_t* sums  # [slot] at index -1 there is a 0

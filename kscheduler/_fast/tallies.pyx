@@ -62,6 +62,7 @@ cdef class DomainTally:
             if c.inside[row] and c.slots[row] >= 0:
                 c.present += 1 - c.marks[c.slots[row]]
                 c.marks[c.slots[row]] = 1
+        _count_slots(c)
         c.is_good = True
         for row in range(rows):
             if counts[row]:
@@ -158,6 +159,24 @@ cdef bint _share_none(const int[::1] ids, row_t rows, Py_ssize_t domains) except
             seen[ids[row]] = 1
     free(seen)
     return found
+
+
+cdef int _count_slots(TallyC* c) except -1:
+    """Count the slots that rows have, and see whether a row has none."""
+    cdef row_t row
+    cdef unsigned char* seen = <unsigned char*>calloc(max(1, c.size), 1)
+    if seen is NULL:
+        raise MemoryError()
+    c.held = 0
+    c.any_without = False
+    for row in range(c.rows):
+        if c.slots[row] < 0:
+            c.any_without = True
+        elif not seen[c.slots[row]]:
+            seen[c.slots[row]] = 1
+            c.held += 1
+    free(seen)
+    return 0
 
 
 cdef int _add(TallyC* c, row_t row, int64_t amount) noexcept nogil:
