@@ -161,21 +161,22 @@ class ScheduleBatch:
         A pod is rejected if it is known that the general lane would do so. Returns how many were decided.
         """
         lane, rejections, done = self._lane, self._one.rejections, 0
-        while lane is not None and done < len(batch):
+        if lane is None:
+            return 0
+        undecided = list(map(_pod_info_of, batch))
+        while done < len(batch):
+            del undecided[: len(undecided) - len(batch) + done]
             if rejections is not None and rejections.known and (rejected := self._reject_again(batch, done)):
                 done += rejected
                 continue
-            left = batch[done:] if done else batch
-            pods = list(map(_pod_info_of, left))
-            placements = lane.place_unless_broken(pods, self._cache.recount)
+            placements = lane.place_unless_broken(undecided, self._cache.recount)
             placed = len(placements.node_names)
             if not placed:
-                if not self._defers(left[0]):
+                if not self._defers(batch[done]):
                     break
                 done += 1
                 continue
-            if placed < len(left):
-                left, pods = left[:placed], pods[:placed]
+            left, pods = batch[done : done + placed], undecided[:placed]
             cycles, are_assumed = self._assume(left, pods, placements, now)
             node_names = placements.node_names
             for at, queued in enumerate(left):
