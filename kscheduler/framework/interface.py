@@ -607,7 +607,8 @@ class Handle:
     endings: Endings = field(default_factory=Endings)  # evictions of all profiles, under way or finished
     victim_groups: VictimGroups | None = None  # pods that are not evicted one without the other; None if there are none
     telemetry: Telemetry = field(default_factory=Telemetry)  # live metrics, and policies over them
-    # Try a pod that is rejected in this cycle again in so many seconds, without regard to backoff; 0: after the cycle.
+    # Try a pod that is rejected in this cycle again in so many seconds, without regard to backoff; 0: after the cycle,
+    # but not sooner than 0.1 s after it was tried because of this.
     retry: Callable[[PodInfo, float], None] = _retry_nothing
     release: Release = DEFAULT_RELEASE  # of Kubernetes, whose kube-scheduler is emulated
     ties: TieBits = field(init=False, repr=False)  # for choosing among equal nodes; from `rng`

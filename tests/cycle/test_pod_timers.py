@@ -5,7 +5,7 @@ import math
 import pytest
 
 from kscheduler.cycle import pod_timers
-from kscheduler.cycle.pod_timers import PodTimers
+from kscheduler.cycle.pod_timers import SOONEST_S, PodTimers
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing.wrappers import make_pod
 from tests.support.clocks import ManualClock
@@ -57,6 +57,29 @@ def test_only_so_many_pods_wait_for_a_later_moment(monkeypatch: pytest.MonkeyPat
     timers.retry(PodInfo(make_pod("p1").obj()), 0.5)  # one that waits already may come earlier
     assert timers.pop_due(100.5) == ["uid-default-p0", "uid-default-p1"]
     assert timers.pop_due(109.0) == []
+
+
+def test_a_pod_that_has_just_been_tried_is_tried_at_once_no_more() -> None:
+    clock = ManualClock(now=100.0)
+    timers = PodTimers(clock, lambda: None)
+    pods = {name: PodInfo(make_pod(name).obj()) for name in ("p", "q")}
+    timers.retry(pods["p"], 0.0)
+    assert timers.pop_due(100.0) == ["uid-default-p"]
+    timers.retry(pods["p"], -5.0)
+    timers.retry(pods["q"], 0.0)
+    assert timers.pop_due(100.0) == ["uid-default-q"]
+    assert timers.next_moment() == 100.0 + SOONEST_S
+    assert timers.pop_due(100.0 + SOONEST_S) == ["uid-default-p"]
+
+
+def test_a_pod_that_was_tried_a_while_ago_is_tried_at_once() -> None:
+    clock = ManualClock(now=100.0)
+    timers = PodTimers(clock, lambda: None)
+    pod = PodInfo(make_pod("p").obj())
+    for now in (100.0, 100.0 + SOONEST_S, 105.0):
+        clock.advance(now - clock.now())
+        timers.retry(pod, 0.0)
+        assert timers.pop_due(now) == [pod.uid]
 
 
 def test_a_pod_that_is_to_be_tried_now_is_never_left_to_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
