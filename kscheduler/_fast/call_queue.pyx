@@ -1,6 +1,7 @@
 """The calls of an event loop in virtual time: those that are ready, and timers."""
 
 cimport cython
+from libc.math cimport isnan
 
 from kscheduler._fast.codes cimport MANY_TIMERS, NOTHING_LEFT, STOPPED, TIME_STANDS_STILL
 
@@ -64,14 +65,16 @@ cdef class CallQueue:
         return call
 
     def call_at(self, double when, callback, *args, context=None):
-        """Have the callback called at a time."""
+        """Have the callback called at a time. Raises ValueError for a time that is not a number."""
         return self._set_timer(when, Call(callback, args, context))
 
     def call_later(self, double delay, callback, *args, context=None):
-        """Have the callback called after so many seconds."""
+        """Have the callback called after so many seconds. Raises ValueError for a delay that is not a number."""
         return self._set_timer(<double>self._now + delay, Call(callback, args, context))
 
     cdef Call _set_timer(self, double when, Call call):
+        if isnan(when):  # it would be neither before nor after other timers
+            raise ValueError("expected a timer's time, got nan")
         self._number += 1
         call.when = when
         call.number = self._number

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from contextvars import ContextVar, copy_context
 from types import ModuleType
@@ -74,6 +75,18 @@ def test_a_call_that_is_cancelled_is_not_made(fast: ModuleType) -> None:
     assert soon.cancelled()
     assert calls.run(MOST_ROUNDS, no_error) == NOTHING_LEFT
     assert calls.time() == 0.0
+
+
+def test_a_time_that_is_no_number_is_refused_and_other_timers_keep_their_order(fast: ModuleType) -> None:
+    calls = fast.CallQueue(0.0)
+    made: list[str] = []
+    calls.call_later(2.0, made.append, "second")
+    for ask in (calls.call_later, calls.call_at):
+        with pytest.raises(ValueError, match="got nan"):
+            ask(math.nan, made.append, "never")
+    calls.call_later(1.0, made.append, "first")
+    assert calls.run(MOST_ROUNDS, no_error) == NOTHING_LEFT
+    assert (made, calls.time()) == (["first", "second"], 2.0)
 
 
 def test_cancelled_timers_do_not_pile_up(fast: ModuleType) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 
 import pytest
@@ -32,6 +33,17 @@ def test_timers_fire_in_time_order_at_the_exact_time() -> None:
 
     run_virtual(main())
     assert fired == [("early", 0.1), ("middle", 2.5), ("late", 12_345_678.9)]
+
+
+def test_a_sleep_of_no_number_of_seconds_is_an_error_of_its_caller_and_time_goes_on() -> None:
+    async def main() -> float:
+        background = asyncio.create_task(asyncio.sleep(3))
+        with pytest.raises(ValueError, match=r"(?i)nan"):  # asyncio refuses it itself since CPython 3.13
+            await asyncio.sleep(math.nan)
+        await background
+        return asyncio.get_running_loop().time()
+
+    assert run_virtual(main()) == 3.0
 
 
 def test_everything_ready_runs_before_time_moves() -> None:

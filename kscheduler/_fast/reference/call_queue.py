@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextvars import Context
 from heapq import heapify, heappop, heappush
@@ -61,16 +62,18 @@ class CallQueue:
     def call_at(
         self, when: float, callback: Callable[..., object], *args: object, context: Context | None = None
     ) -> Call:
-        """Have the callback called at a time."""
+        """Have the callback called at a time. Raises ValueError for a time that is not a number."""
         return self._set_timer(when, Call(callback, args, context))
 
     def call_later(
         self, delay: float, callback: Callable[..., object], *args: object, context: Context | None = None
     ) -> Call:
-        """Have the callback called after so many seconds."""
+        """Have the callback called after so many seconds. Raises ValueError for a delay that is not a number."""
         return self._set_timer(self._now + delay, Call(callback, args, context))
 
     def _set_timer(self, when: float, call: Call) -> Call:
+        if math.isnan(when):  # it would be neither before nor after other timers
+            raise ValueError("expected a timer's time, got nan")
         self._number += 1
         heappush(self._timers, (when, self._number, call))
         if len(self._timers) > self._many_timers:
