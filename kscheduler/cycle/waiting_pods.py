@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 
+from kscheduler.cut_text import cut_text
 from kscheduler.framework.plain_text import plain_text
 from kscheduler.framework.status import Status, error_status, unschedulable
 from kscheduler.snapshot.pod_info import PodInfo
@@ -38,7 +39,7 @@ class WaitingPod:
         """Send the pod back to the queue for the plugin's reason. Raises TypeError if that is no text."""
         if not isinstance(message, str):  # a plugin's mistake, which is to fail there and not where the pod waits
             raise TypeError(f"expected the reason as a text, got a {type(message).__name__}")
-        self._decide(unschedulable(plain_text(message)).of(plugin))
+        self._decide(unschedulable(cut_text(plain_text(message))).of(plugin))
 
     def preempt(self, plugin: str, message: str) -> bool:
         """Send the pod back to the queue because it was preempted.

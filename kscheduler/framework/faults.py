@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from kscheduler.cut_text import cut_text
 from kscheduler.errors import APIError, PluginError
 from kscheduler.framework.interface import MAX_NODE_SCORE, MIN_NODE_SCORE, Plugin
 from kscheduler.framework.status import STATUS_LABELS, Code, Status
@@ -43,7 +44,7 @@ def raised(plugin: Plugin, point: str, error: Exception) -> Status:
     """Return the ERROR status for a plugin that raised `error` at an extension point."""
     if isinstance(error, CycleFault):
         return error.status
-    fault = PluginError(_text(point, plugin.name, f"{type(error).__name__}: {error}"))
+    fault = PluginError(_text(point, plugin.name, cut_text(f"{type(error).__name__}: {error}")))
     fault.__cause__ = error
     return Status(Code.ERROR, (str(fault),), plugin.name, fault)
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from kscheduler._fast import MAX_RAW, Verdicts
 from kscheduler.counted import counted
+from kscheduler.cut_text import cut_text
 from kscheduler.errors import APIError, KSchedulerError, PluginError, StoppedItself
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.faults import AnswersToCome, CycleFault
@@ -77,7 +78,7 @@ def _status(*more: Code, allowed: frozenset[Code] = _BASE) -> Check:
             raise WrongAnswer(f"expected a Status with one of the codes {names}, got {_shown(answer.code)}")
         if not isinstance(answer.reasons, tuple) or not all(isinstance(reason, str) for reason in answer.reasons):
             raise WrongAnswer(f"expected the reasons of a Status as a tuple of str, got {_shown(answer.reasons)}")
-        plain = tuple(map(plain_text, answer.reasons))
+        plain = tuple(cut_text(plain_text(reason)) for reason in answer.reasons)
         return answer if all(map(operator.is_, plain, answer.reasons)) else replace(answer, reasons=plain)
 
     return check

@@ -9,6 +9,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, replace
 
+from kscheduler.cut_text import cut_text
+
 
 class Code(enum.IntEnum):
     """kube-scheduler's status codes, with its numbers."""
@@ -45,8 +47,8 @@ class Status:
 
     @property
     def message(self) -> str:
-        """The reasons, joined as in kube-scheduler."""
-        return ", ".join(self.reasons)
+        """The reasons, joined as in kube-scheduler; cut where they are longer than a condition should be."""
+        return cut_text(", ".join(self.reasons))
 
     @property
     def is_rejected(self) -> bool:

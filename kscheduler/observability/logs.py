@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
+from kscheduler.cut_text import cut_text
 from kscheduler.input.redaction import Secret, hide_urls
 from kscheduler.observability.log_levels import OUTCOME, TRACE
 from kscheduler.observability.log_modules import ModuleVerbosity, module_verbosities
@@ -176,7 +177,7 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
 
 def _stack(error: BaseException) -> str:
     try:
-        return "".join(traceback.format_exception(type(error), error, error.__traceback__)).rstrip()
+        return cut_text("".join(traceback.format_exception(type(error), error, error.__traceback__)).rstrip())
     except Exception:  # an exception whose own text fails
         return _safe_repr(error)
 
@@ -232,7 +233,7 @@ def _quote(text: str) -> str:
 def _error_text(error: BaseException) -> str:
     """Return an exception's message; with its type if it is a built-in one or has no message (KeyError: 'x')."""
     try:
-        text = str(error)
+        text = cut_text(str(error))
     except Exception:
         return _safe_repr(error)
     if not text or type(error).__module__ == "builtins":

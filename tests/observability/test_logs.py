@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import kscheduler
+from kscheduler.cut_text import MOST_BYTES
 from kscheduler.errors import ConfigError
 from kscheduler.observability.log_levels import OUTCOME, TRACE
 from kscheduler.observability.log_modules import module_verbosities, parse_vmodule
@@ -53,6 +54,11 @@ def failing(error: Exception, level: int = logging.ERROR) -> logging.LogRecord:
     except Exception as caught:
         made.exc_info = (type(caught), caught, caught.__traceback__)
     return made
+
+
+def test_what_an_exception_says_is_cut() -> None:
+    document = as_json(failing(RuntimeError("far too much " * 100_000)))
+    assert {len(document[name]) for name in ("err", "stack")} == {MOST_BYTES, MOST_BYTES + len("RuntimeError: ")}
 
 
 def test_a_text_line_has_klogs_head_the_quoted_message_and_the_fields() -> None:

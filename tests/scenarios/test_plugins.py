@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from kscheduler.client.protocol import Binding
+from kscheduler.client.recorder import NOTE_BYTES
+from kscheduler.cut_text import MOST_BYTES
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, Registration
 from kscheduler.framework.status import SKIP, Code, Status, unschedulable
@@ -116,6 +118,32 @@ def test_a_plugin_that_misbehaves_costs_its_own_pod_and_nobody_else(point: str, 
             )
             assert any(text in condition.message for text in expected)
             await world.sleep(30)
+
+    scenario()
+
+
+TOO_MUCH = "far too much " * 400_000  # more than an apiserver accepts
+
+
+def say_too_much() -> Any:
+    raise RuntimeError(TOO_MUCH)
+
+
+@pytest.mark.parametrize(
+    "answer", [say_too_much, lambda: unschedulable(TOO_MUCH), lambda: unschedulable(*["too much"] * 400_000)]
+)
+def test_what_a_plugin_says_is_cut_to_what_a_condition_can_have(answer: Callable[[], Any]) -> None:
+    @in_virtual_time
+    async def scenario() -> None:
+        async with World(plugins={"reserve": [Rogue(answer, None)]}) as world:
+            world.add_node("n1")
+            world.add_pod(make_pod("bad").req(cpu="1"))
+            await world.until(lambda: world.condition("bad") is not None)
+            condition = world.condition("bad")
+            assert condition is not None
+            assert len(condition.message) == MOST_BYTES
+            assert condition.message.endswith(" ...")
+            assert len(world.events("bad", "FailedScheduling")[0].note) == NOTE_BYTES
 
     scenario()
 
