@@ -555,6 +555,8 @@ class EventRecorder:
         series.keep_until = 0.0
 
     def _not_written(self, series: _Series, error: APIError) -> None:
+        if self._idle is not None and series.worth is Worth.SUPERSEDED and _is_of_past_binding(series):
+            return  # it is not waited for: the next leader writes it
         if error.is_transient and self._clock.now() < series.keep_until:
             self._keep(series, error)
         else:

@@ -614,6 +614,18 @@ def test_events_of_earlier_bindings_whose_write_failed_are_left_to_the_next_lead
     simulate(scenario)
 
 
+def test_an_event_of_an_earlier_binding_whose_write_fails_while_a_leader_stops_does_not_hold_it() -> None:
+    async def scenario(world: World) -> None:
+        world.client.faults.add(FaultKind.TIMEOUT, Verb.CREATE_EVENT, delay_s=1.0)
+        world.recorder.record_past_binding(numbered(1), 1_699_999_990.0)
+        await asyncio.sleep(0.5)  # it is under way
+        assert await world.recorder.drain(5)
+        assert world.clock.now() == 1.0
+        assert (world.recorder.queued, world.lost, world.recorder.failed) == (0, [], 0)
+
+    simulate(scenario)
+
+
 def test_draining_sends_what_is_queued_and_what_was_counted() -> None:
     async def scenario(world: World) -> None:
         for _ in range(4):
