@@ -280,6 +280,7 @@ class SchedulerParts:
         # 5. The watch, which feeds cache and queue.
         self.statuses = self._build_statuses(client)
         outside = self._build_outside_binder()
+        self._bind_lane = BindLane(client, self.binder, limit=options.bind_concurrency, on_overdue=self._work.set)
         watches = self._build_watches(client, stopwatch, options)
         self.pods, self.nodes, self.informers = watches.pods, watches.nodes, watches.informers
         # 6. The scheduling and binding cycles.
@@ -289,7 +290,7 @@ class SchedulerParts:
         pauses = options.pauses or RetryPauses(random.Random(0))
         self._refused_pods = self._build_refused_pods(pauses)
         self._schedule_one = self._build_schedule_one(stopwatch, quick_steps, outside)
-        self.bindings = self._build_bindings(client, options, quick_steps, outside)
+        self.bindings = self._build_bindings(options, quick_steps, outside)
         self._batch = self._build_batch(stopwatch, options)
         self.lanes = self._build_lanes(client, stopwatch)
         if self.live_metrics is not None:
@@ -618,7 +619,7 @@ class SchedulerParts:
         )
 
     def _build_bindings(
-        self, client: Client, options: Options, quick_steps: QuickSteps, outside: ExtenderBinder | None
+        self, options: Options, quick_steps: QuickSteps, outside: ExtenderBinder | None
     ) -> Bindings:
         unbound: Sequence[Sized] = (quick_steps,) if outside is None else (quick_steps, outside)
         return self.bindings_type(
@@ -629,7 +630,7 @@ class SchedulerParts:
                 lambda: self._unwritten + sum(map(len, unbound)),
                 lambda: self._unwritten,
             ),
-            BindLane(client, self.binder, limit=options.bind_concurrency, on_overdue=self._work.set),
+            self._bind_lane,
             self._work.set,
         )
 
@@ -704,6 +705,7 @@ class SchedulerParts:
             pods=self._known_pods,
             on_gone=self.statuses.forget,
             waiting=self.waiting_pods.by_uid,
+            on_node_gone=self._bind_lane.refuse_to,
             around=self._around(),
             further=self._further_kinds(),
         )

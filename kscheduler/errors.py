@@ -95,8 +95,12 @@ class NotLeading(APIError):
     """The request was not sent: this replica is not the leader, and must not write."""
 
 
+class NodeGone(APIError):
+    """A binding was not sent: the watch has shown meanwhile that its node was deleted."""
+
+
 # How the apiserver's message begins if it cannot call a webhook whose failurePolicy is Fail, before it writes anything.
 _FAILED_WEBHOOK = "Internal error occurred: failed calling webhook "
 
 # Errors with which a request fails again, however often it is repeated.
-DEFINITE = (Conflict, NotFound, Forbidden, Gone, NotLeading)
+DEFINITE = (Conflict, NotFound, Forbidden, Gone, NotLeading, NodeGone)

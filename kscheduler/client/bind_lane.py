@@ -101,6 +101,11 @@ class BindLane:
         if self._direct is None or not self._direct.write(one):
             self.go_on(one, Tries())
 
+    def refuse_to(self, node: str) -> None:
+        """Send no bindings to a node that was deleted: those that wait to be sent end with NodeGone."""
+        if self._direct is not None:
+            self._direct.refuse_to(node)
+
     async def drain(self, timeout_s: float) -> int:
         """Wait up to `timeout_s` seconds for all bindings, and return how many are still not decided."""
         if self._open:

@@ -20,6 +20,7 @@ from kscheduler.client.slots import Slots
 from kscheduler.client.transport import Sent, Transport
 from kscheduler.client.write_permission import NOT_BOUND, not_leading
 from kscheduler.clock import Clock
+from kscheduler.errors import NodeGone
 
 _BIND: Final = Priority.BIND  # which costs more for each binding
 _PLAIN = re.compile(r"[A-Za-z0-9._~-]*").fullmatch  # what needs no percent-encoding: all names the API admits
@@ -59,6 +60,18 @@ class BindingWriter:
         self._waiting.append(request)
         self._pump()
         return True
+
+    def refuse_to(self, node: str) -> None:
+        waiting = self._waiting
+        refused = [request for request in waiting if request.binding.node == node]
+        if not refused:
+            return
+        kept = [request for request in waiting if request.binding.node != node]
+        waiting.clear()
+        waiting.extend(kept)
+        loop = asyncio.get_running_loop()
+        for request in refused:
+            loop.call_soon(request.on_answer, NodeGone(f'node "{node}" was deleted before the pod was bound to it'))
 
     def _pump(self) -> None:
         """Send waiting bindings while there is a rate-limit token and a slot for each."""

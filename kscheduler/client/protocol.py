@@ -448,6 +448,10 @@ class DirectBinds(Protocol):
         """
         ...
 
+    def refuse_to(self, node: str) -> None:
+        """Answer the bindings to a node, which was deleted, with NodeGone, as far as they have not been sent."""
+        ...
+
 
 @runtime_checkable
 class BindsDirectly(Protocol):

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from kscheduler.client.retry_pauses import SOONEST_S, RetryPauses
 from kscheduler.clock import Clock
-from kscheduler.errors import APIError, Conflict, NotFound, NotLeading
+from kscheduler.errors import APIError, Conflict, NodeGone, NotFound, NotLeading
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 
 TRY_EVERY_S = 10.0  # one pod, though nothing succeeds: no longer than kube-scheduler's longest backoff
@@ -43,7 +43,7 @@ class RefusedPods:
 
         It is ignored if other pods were bound a moment ago, since then the refusal is about this pod.
         """
-        if not isinstance(error, APIError) or isinstance(error, (Conflict, NotFound, NotLeading)):
+        if not isinstance(error, APIError) or isinstance(error, (Conflict, NotFound, NotLeading, NodeGone)):
             return
         now = self._clock.now()
         if now - self.bound_at > SOONEST_S:

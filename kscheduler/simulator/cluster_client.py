@@ -514,6 +514,9 @@ class _DirectBinds:
             asyncio.get_running_loop().call_soon(request.on_answer, not_leading(NOT_BOUND))
         return True
 
+    def refuse_to(self, node: str) -> None:
+        """Do nothing: no binding waits here before it is sent."""
+
 
 def _wake(woken: asyncio.Future[None]) -> None:
     if not woken.done():

@@ -314,7 +314,7 @@ def _says_more(old: NodeDocument, new: NodeDocument) -> bool:
 
 
 class NodeEvents:
-    """Applies node events to the cache and the queue."""
+    """Applies node events to the cache and the queue. `on_gone(name)` is called for deleted nodes."""
 
     def __init__(
         self,
@@ -324,12 +324,14 @@ class NodeEvents:
         clock: Clock,
         measurements: Measurements,
         wake: Callable[[], None],
+        on_gone: Callable[[str], None],
     ) -> None:
         self._cache = cache
         self._queue = queue
         self._clock = clock
         self._measure = measurements
         self._wake = wake
+        self._on_gone = on_gone
 
     def on_add(self, node: Node) -> None:
         if self._read(node):
@@ -350,6 +352,7 @@ class NodeEvents:
 
     def on_delete(self, node: Node) -> None:
         self._cache.remove_node(node.metadata.name)  # it is not there if it could not be read
+        self._on_gone(node.metadata.name)
         self._requeue_without(node)
 
     def _requeue_without(self, node: Node) -> None:

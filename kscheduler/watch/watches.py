@@ -93,6 +93,7 @@ class Listeners:
     pods: dict[str, Pod]  # key -> unfinished pod; written by its informer alone
     on_gone: Callable[[str], None]  # the pod with this uid needs no PodScheduled condition any more
     waiting: Mapping[str, WaitingPod]  # pod uid -> its wait for Permit plugins
+    on_node_gone: Callable[[str], None]  # nothing may be bound to the node of this name any more
     # Returns the handler that an informer calls in place of the one of its kind, which that calls in turn.
     around: Callable[[Resource[Any], Handler[Any]], Handler[Any]] = lambda resource, handler: handler
     # Further kinds to watch, with their handlers; an apiserver need not serve them.
@@ -211,7 +212,14 @@ class Watches:
 
     def _node_events(self) -> NodeEvents:
         to = self._listeners
-        return NodeEvents(to.cache, to.queue, clock=self._clock, measurements=self._measure, wake=to.wake)
+        return NodeEvents(
+            to.cache,
+            to.queue,
+            clock=self._clock,
+            measurements=self._measure,
+            wake=to.wake,
+            on_gone=to.on_node_gone,
+        )
 
     def _of_groups(self) -> Iterator[Informer[Any]]:
         """Yield the informers of namespaces, Services, controllers and PodDisruptionBudgets, which requeue no pod."""

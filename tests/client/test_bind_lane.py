@@ -20,7 +20,7 @@ from kscheduler.client.binder import Binder
 from kscheduler.client.credentials import Credentials, Endpoint
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.protocol import Binding, PodStatusPatch
-from kscheduler.errors import APIError, Conflict, Forbidden, NotFound, NotLeading
+from kscheduler.errors import APIError, Conflict, Forbidden, NodeGone, NotFound, NotLeading
 from kscheduler.input.redaction import SecretURL
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import ClusterClient, Latency
@@ -130,6 +130,23 @@ async def test_a_condition_does_not_wait_for_all_bindings_that_the_rate_limit_ho
         await bench.client.patch_pod_status(waits, PodStatusPatch(nominated_node_name="n1"))
         assert len(bench.lane) > 0
         await bench.lane.cancel()
+
+
+async def test_bindings_that_wait_for_the_rate_limit_are_not_sent_to_a_node_that_was_deleted(
+    server: FakeAPIServer,
+) -> None:
+    async with lane_to(server, qps=200.0, burst=4) as bench:
+        for number in range(20):
+            bench.submit(f"gone-{number}", node="n1")
+            bench.submit(f"stays-{number}", node="n2")
+        bench.lane.refuse_to("n1")
+        assert await bench.lane.drain(LONG_S) == 0
+        outcomes = {name: calls[0] for name, calls in bench.outcomes.items()}
+        refused = {name for name, outcome in outcomes.items() if outcome is not None}
+        assert refused == {f"gone-{number}" for number in range(2, 20)}
+        assert {type(outcomes[name]) for name in refused} == {NodeGone}
+        assert sorted(bindings(server)) == sorted(outcomes.keys() - refused)
+        assert await bench.bind("next") == [None]
 
 
 async def test_bindings_that_wait_for_the_rate_limit_can_be_withdrawn(server: FakeAPIServer) -> None:

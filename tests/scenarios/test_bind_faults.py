@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
+from kscheduler.client.adaptive_limit import AdaptiveLimit
+from kscheduler.client.binding_writer import BindingWriter
 from kscheduler.client.protocol import Binding
+from kscheduler.client.ratelimit import RateLimiter
+from kscheduler.client.request_observer import NoObserver
+from kscheduler.client.slots import Slots
 from kscheduler.scheduler import Options
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import FaultKind, Verb
@@ -205,3 +213,53 @@ async def test_a_condition_is_not_written_after_its_pod_was_bound() -> None:
         condition = world.condition("p")
         assert condition is not None
         assert condition.status == "True"
+
+
+class Paced:
+    """What a writer of bindings needs of a transport: it has the cluster in memory carry each out when it is sent."""
+
+    host = "apiserver"
+    is_direct = True
+    fresh_until = float("inf")
+
+    def __init__(self, world: World) -> None:
+        self.credentials = self
+        self.observer = NoObserver()
+        self._world = world
+        self.sent: list[tuple[str, str]] = []  # (pod, node)
+
+    def send(self, sent: Any, *request: object) -> None:
+        binding = sent.request.binding
+        self.sent.append((binding.name, binding.node))
+        self._world.cluster.bind(binding)
+        sent.slots.ended(sent.slot, None)
+        asyncio.get_running_loop().call_soon(sent.on_answer, None)
+
+    def let_write(self, qps: float) -> None:
+        """Have the scheduler's bindings written here, at a rate."""
+        limit = AdaptiveLimit(100)
+        limit.value = 100
+        transport: Any = self
+        slots, limiter = Slots(limit), RateLimiter(qps, 1, self._world.clock)
+        self._world.scheduler._bind_lane._direct = BindingWriter(
+            transport, limiter, slots, self._world.clock, accept="", timeout_s=1.0
+        )
+
+
+@in_virtual_time
+async def test_a_binding_that_waits_for_the_rate_limit_while_its_node_is_deleted_is_decided_again() -> None:
+    async with World() as world:
+        paced = Paced(world)
+        paced.let_write(qps=0.5)
+        world.add_node("n1")
+        for index in range(3):
+            world.add_pod(make_pod(f"p{index}").req(cpu="1"))
+        await world.until(lambda: bool(world.node_of("p0")))
+        await world.until(lambda: len(world.scheduler.bindings) == 2)
+        world.cluster.delete_node("n1")
+        await world.sleep(1.0)
+        assert not len(world.scheduler.bindings)
+        world.add_node("n2")
+        await world.until(world.all_bound)
+        assert sorted(paced.sent) == [("p0", "n1"), ("p1", "n2"), ("p2", "n2")]
+        world.cluster.delete_pod("default/p0")

@@ -78,7 +78,15 @@ class Bench:
         )
         self.late: list[str] = []  # bindings of others since this replica schedules
         assert list(past.take(lambda pod, at: self.late.append(pod.spec.node_name or ""))) == []
-        self.nodes = NodeEvents(self.cache, self.queue, clock=self.clock, measurements=measurements, wake=self._wake)
+        self.gone_nodes: list[str] = []
+        self.nodes = NodeEvents(
+            self.cache,
+            self.queue,
+            clock=self.clock,
+            measurements=measurements,
+            wake=self._wake,
+            on_gone=self.gone_nodes.append,
+        )
 
     def _wake(self) -> None:
         self.wakes += 1
@@ -338,6 +346,7 @@ def test_nodes_come_and_go_in_the_cache_and_wake(bench: Bench) -> None:
     bench.nodes.on_delete(node())
     bench.nodes.on_delete(node())
     assert bench.cache.sizes()["nodes"] == 0
+    assert set(bench.gone_nodes) == {node().metadata.name}
 
 
 # --- objects that cannot be read ----------------------------------------------------------------------------------
