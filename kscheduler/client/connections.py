@@ -212,8 +212,9 @@ class ConnectionPool:
             if request and connection.last_used <= now - self._warm_age_s and connection in self.idle:
                 self.idle.remove(connection)
                 await connection.exchange(request, WARM_TIMEOUT_S)
-        # 3. Open what is missing: the server may have been restarted.
-        while len(self._all) < self._warm:
+        # 3. Open what is missing: the server may have been restarted. A balancer without servers may close each of them
+        # at once, so that there would never be enough.
+        for _ in range(self._warm - len(self._all)):
             self.idle.append(await self.connect())
 
     @property
@@ -360,11 +361,11 @@ class Connection(asyncio.BufferedProtocol):
         exchange, self._exchange = self._exchange, None
         behind, self._behind = self._behind, deque()
         self.abort()
+        for each in behind:  # each by itself: a bug in what comes of one is not to keep others from their outcome
+            self.loop.call_soon(each.ended, error)
         if exchange is not None:
             self._pool.suspect(self.asked_s)  # first: what comes of the error may use another connection at once
             exchange.ended(error)
-        for exchange in behind:  # each by itself: a bug in what comes of one is not to keep others from their outcome
-            self.loop.call_soon(exchange.ended, error)
 
     def _answered(self, exchange: Exchange, answer: Answer) -> None:
         self._exchange = None

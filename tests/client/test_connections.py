@@ -450,6 +450,27 @@ def test_more_answers_than_requests_and_distrust_end_a_connection_after_the_last
     run(main())
 
 
+def test_a_fault_of_one_who_hears_of_the_end_keeps_none_of_those_behind_from_it(run: Run) -> None:
+    class Faulty(Noting, kw_only=True):
+        def ended(self, outcome: Answer | Exception) -> None:
+            raise RuntimeError("a bug")
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+        server = Server(hang_up)
+        async with server.pool() as pool:
+            connection = await pool.connect()
+            behind = Noting()
+            connection.send_together(2 * REQUEST, 5, [Faulty(), behind])
+            await ended(behind.reported.wait(), "the second is reported")
+            assert isinstance(behind.outcomes[0], ConnectionError)
+
+    run(main())
+
+
 def test_requests_sent_together_on_a_connection_that_has_closed_all_fail(run: Run) -> None:
     async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         pass
@@ -649,6 +670,28 @@ def test_connections_that_the_server_closed_are_opened_again(run: Run) -> None:
             assert len(pool._all) == 2
             await burst(pool, 2)
             assert server.connections == 4
+
+    run(main())
+
+
+def test_a_server_that_closes_each_connection_at_once_is_asked_no_more_than_once_for_each_that_is_missing(
+    run: Run,
+) -> None:
+    async def main() -> None:
+        async def close_at_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            if server.connections > 100:  # it would go on for ever
+                warming.cancel()
+
+        server = Server(answer_all)
+        async with server.pool() as pool:
+            await burst(pool, 3)
+            server.script = close_at_once
+            for connection in list(pool._all):
+                connection.abort()
+            await until(lambda: not pool._all, "all are closed")
+            warming = asyncio.ensure_future(pool.warm_up())
+            await ended(asyncio.wait({warming}), "it has tried")
+            assert server.connections <= 6
 
     run(main())
 
