@@ -618,9 +618,7 @@ class SchedulerParts:
             bind_outside=None if outside is None else outside.bind,
         )
 
-    def _build_bindings(
-        self, options: Options, quick_steps: QuickSteps, outside: ExtenderBinder | None
-    ) -> Bindings:
+    def _build_bindings(self, options: Options, quick_steps: QuickSteps, outside: ExtenderBinder | None) -> Bindings:
         unbound: Sequence[Sized] = (quick_steps,) if outside is None else (quick_steps, outside)
         return self.bindings_type(
             self._schedule_one,

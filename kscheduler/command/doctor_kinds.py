@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from kscheduler.client.reviews import Right
+from kscheduler.config.capacity_scheduling import keeps_quotas
 from kscheduler.config.coscheduling import schedules_by_label
 from kscheduler.config.metric_policy_profiles import metric_policy_args
 from kscheduler.config.queues import keeps_queues
 from kscheduler.config.types import SchedulerConfig
-from kscheduler.framework.plugins.capacityscheduling.plugin import keeps_quotas
 from kscheduler.gangs.phase_writer import LEASE_NAME, LEASE_NAMESPACE
 
 

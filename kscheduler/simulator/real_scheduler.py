@@ -73,7 +73,7 @@ class RealScheduler:
 
     def queue_of(self, pod: Pod) -> str | None:
         queues = self._scheduler.share_queues
-        return queues.demands.queue_of(pod) if queues.is_followed else None
+        return None if queues is None else queues.demands.queue_of(pod)
 
 
 def _endpoint(config: Extender, path: str) -> Endpoint:

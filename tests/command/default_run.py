@@ -67,6 +67,7 @@ async def bind_a_pod(options: RunOptions, device_classes: Sequence[str]) -> None
         Health(),
         scheduler.explainer(leadership),
         (scheduler, leadership),
+        None,
     )
     for name in device_classes:
         cluster.create_object(DeviceClass(ObjectMeta(name=name)))
