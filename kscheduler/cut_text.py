@@ -5,13 +5,13 @@ from __future__ import annotations
 # The longest message that the API allows in conditions of its newer kinds. A pod's may be longer, but the apiserver
 # refuses a request of 3 MiB, etcd one of 1.5 MiB, and each pod would have its own copy there.
 MOST_BYTES = 32_768
-_SURELY_SHORT = MOST_BYTES // 4  # characters, each of at most four bytes
+SURELY_SHORT = MOST_BYTES // 4  # characters, each of at most four bytes
 _CUT = " ..."
 
 
 def cut_text(text: str) -> str:
     """Shorten a text to MOST_BYTES bytes of UTF-8; a shortened one ends in ` ...`."""
-    if len(text) <= _SURELY_SHORT:
+    if len(text) <= SURELY_SHORT:
         return text
     raw = text[:MOST_BYTES].encode(errors="replace")
     if len(raw) <= MOST_BYTES and len(text) <= MOST_BYTES:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, replace
 
-from kscheduler.cut_text import cut_text
+from kscheduler.cut_text import SURELY_SHORT, cut_text
 
 
 class Code(enum.IntEnum):
@@ -48,7 +48,8 @@ class Status:
     @property
     def message(self) -> str:
         """The reasons, joined as in kube-scheduler; cut where they are longer than a condition should be."""
-        return cut_text(", ".join(self.reasons))
+        text = ", ".join(self.reasons)
+        return text if len(text) <= SURELY_SHORT else cut_text(text)  # asked several times for each pod that fits nowhere
 
     @property
     def is_rejected(self) -> bool:
