@@ -49,7 +49,7 @@ class Status:
     def message(self) -> str:
         """The reasons, joined as in kube-scheduler; cut where they are longer than a condition should be."""
         text = ", ".join(self.reasons)
-        return text if len(text) <= SURELY_SHORT else cut_text(text)  # asked several times for each pod that fits nowhere
+        return text if len(text) <= SURELY_SHORT else cut_text(text)  # asked often: no call for nothing
 
     @property
     def is_rejected(self) -> bool:
