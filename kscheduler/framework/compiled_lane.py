@@ -116,10 +116,9 @@ class CompiledLane:
         """Return True if the pod has a class without terms: then each pod placed leaves less room for it."""
         if self.is_broken:
             return False
-        if pod.signature in self._classes.ready:
-            return True
         self._classes.refresh()
-        self._classes.find(pod)
+        if pod.signature not in self._classes.ready:
+            self._classes.find(pod)
         return pod.signature in self._classes.ready
 
     def forget(self) -> None:
@@ -186,9 +185,9 @@ class CompiledLane:
 
         The result is empty if the first pod needs the general lane.
 
-        A pod whose class has terms (spreading, pod affinity) gets a call of its own: the pods before it must be assumed
-        first, and it must be assumed before the next. If this raises, the columns may count pods that are not placed:
-        the caller must have them recounted.
+        Pods whose classes have terms (spreading, pod affinity) are placed together with each other alone: those before
+        them must be assumed first, since terms read more of them than the columns hold. If this raises, columns and
+        indexes may count pods that are not placed: the caller must have them recounted.
         """
         started = self._stopwatch()
         # 1. Find their classes, up to the first pod that the core cannot decide.
@@ -196,7 +195,7 @@ class CompiledLane:
         if self._limiting and (run or alone is not None):
             run, alone = self._limit(pods, run, alone)
         found = self._stopwatch()
-        # 2. Place them. A pod with terms, or bound to one node, is placed alone: those before it are assumed first.
+        # 2. Place them. Pods with terms, or a pod bound to one node, are placed one by one.
         if kept or self._confined_to[1]:
             self._leave_out(kept or NONE)
         rows: Sequence[int]
@@ -205,8 +204,9 @@ class CompiledLane:
             rows, feasible = self._place_run(run, yields=kept is not None)
         else:
             rows, feasible = array("i"), array("i")
-            if alone is not None and self._place_alone(alone, rows, feasible):
+            while alone is not None and self._place_alone(alone, rows, feasible):
                 run.append(alone.pod_class)
+                alone = self._next_alone(pods, rows, alone)
         if not rows:
             if pods:
                 self._report_none(pods[0], self._stopwatch() - started)
@@ -388,6 +388,26 @@ class CompiledLane:
         feasible.append(1)
         return True
 
+    def _next_alone(self, pods: Sequence[PodInfo], rows: Sequence[int], placed: CompiledClass) -> CompiledClass | None:
+        """Return the class of the pod behind those placed on `rows`, the last of them of the class `placed`.
+
+        It is None if that pod has no terms, or if the pods before it must be assumed first, since more depends on them
+        than the columns and the counters that terms read.
+        """
+        at = len(rows)
+        if at == len(pods) or placed.terms is None or placed.ends_run or placed.asks:
+            return None
+        if self._limiting or self._nominations.by_pod or self._table.pod_watchers:
+            return None
+        self._table.count_ahead(rows[-1], pods[at - 1])
+        # A term that appears with this pod may change the classes of those behind it, and of those placed.
+        epoch = self._classes.epoch
+        self._classes.refresh()
+        if self._classes.epoch != epoch:
+            return None
+        found = self._classes.find(pods[at])
+        return None if found is None or found.terms is None or self._classes.only_row >= 0 else found
+
     def _place_joined(self, joined: CompiledClass, rows: array[int], feasible: array[int]) -> bool:
         """Place one pod whose class has terms (spreading, pod affinity). Returns False if the kernels cannot place it.
 
@@ -434,7 +454,7 @@ class CompiledLane:
             if not self._measures_steps:
                 for pod_class in run:
                     self._profiles[self._classes.evaluations[pod_class].profile].algorithm.pass_over(1)
-            elif len(run) == 1:  # as are all pods of classes with terms
+            elif len(run) == 1:  # as where pods come one by one
                 self._observer.algorithm_durations.observe(looking_s + placing_s)
                 evaluations, scored = self._classes.evaluations[run[0]], int(placements.feasible[0] != 1)
                 evaluations.count(1, scored)

@@ -51,6 +51,7 @@ class NodeTable:
         self.images = ImageIndex()
         self.counters = PodCounters(self.columns)
         self._by_priority: Counter[int] = Counter()  # priority -> pods on nodes, never 0; there are few priorities
+        self._ahead = 0  # how many of the pods that are added next are counted already
         self.topology = TopologyColumns(self.columns, lambda: ((info.row, info.labels) for info in self))
         # id of what a pod requests -> these resources, so that the id means no others, and the compiled request.
         self._requests: dict[int, tuple[PodResources, PodRequest]] = {}
@@ -232,6 +233,15 @@ class NodeTable:
             for row, pod in zip(rows, pods, strict=True):
                 watcher.pod_added(row, pod)
 
+    def count_ahead(self, row: int, pod: PodInfo) -> None:
+        """Count a pod for the terms of others before it is added to the node of the row.
+
+        The pods for which this is called must be the next ones that `add_counted_pods` adds, in this order; after a
+        fault before that, `recount` drops them.
+        """
+        self.counters.add_pods((row,), (pod,))
+        self._ahead += 1
+
     def remove_pod(self, info: NodeInfo, pod: PodInfo) -> None:
         self.columns.remove_pod(info.row, self.request_of(pod))
         self._remove_from_indexes(info.row, pod)
@@ -259,6 +269,9 @@ class NodeTable:
             if pod.uses_storage:
                 self.volume_users.add(rows[at], pod)
             by_priority[pod.priority] += 1
+        if self._ahead:
+            ahead, self._ahead = self._ahead, 0
+            rows, pods = rows[ahead:], pods[ahead:]
         self.counters.add_pods(rows, pods)
 
     def _remove_from_indexes(self, row: int, pod: PodInfo) -> None:
@@ -280,6 +293,7 @@ class NodeTable:
         self.ports.clear()
         self.volume_users.clear()
         self.counters.clear()
+        self._ahead = 0
         self._by_priority.clear()
         for info in self:
             before, pods = dict(info.pods), pods_on.get(info.name, {})

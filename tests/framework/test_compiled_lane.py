@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import count
 from typing import Any
@@ -211,11 +212,44 @@ def test_a_service_that_appears_spreads_its_pods_from_then_on(lanes: TwoLanes) -
 
 
 def test_a_service_that_appears_makes_its_pods_look_at_where_others_are(side: Side) -> None:
-    assert placed_by_lane(side, web(3)) == 3
+    pod = PodInfo(web(1)[0])
+    assert side.lane.is_plain(pod)
     side.owners.set_service("default", "web", {"app": "web"})
-    assert placed_by_lane(side, web(3)) == 1
+    assert not side.lane.is_plain(pod)
     side.owners.remove_service("default", "web")
-    assert placed_by_lane(side, web(3)) == 3
+    assert side.lane.is_plain(pod)
+
+
+def test_pods_with_terms_are_placed_in_one_call_each_seeing_those_before_it(side: Side) -> None:
+    shy = make_pod("web").label(app="web").pod_anti_affinity("kubernetes.io/hostname", {"app": "web"})
+    even = make_pod("db").label(app="db").preferred_pod_anti_affinity(1, ZONE, {"app": "db"})
+    pods = [pod for pair in zip(copies(6, shy), copies(6, even), strict=True) for pod in pair]
+    assert placed_by_lane(side, pods) == 1  # its term is new, and may concern those behind it
+    assert placed_by_lane(side, pods[1:]) == 1  # and so is the second's preference
+    assert placed_by_lane(side, pods[2:] + copies(1)) == len(pods) - 2  # but no pod without terms
+    for info in side.cache.table:
+        assert Counter((pod.pod.metadata.labels or {})["app"] for pod in info.pods.values())["web"] == 1
+    zones = Counter(info.labels[ZONE] for info in side.cache.table for pod in info.pods.values())
+    assert zones == {"a": 6, "b": 6}
+
+
+def test_a_fault_behind_pods_that_were_counted_ahead_leaves_no_trace_of_them(
+    side: Side, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    side.owners.set_service("default", "web", {"app": "web"})
+    assert placed_by_lane(side, web(2)) == 2
+
+    def fail_behind(*given: Any) -> None:
+        CompiledLane._next_alone(side.lane, *given)
+        raise RuntimeError("a bug")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(side.lane, "_next_alone", fail_behind)
+        assert not side.lane.place_unless_broken([PodInfo(pod) for pod in web(2)], side.cache.recount)
+    assert side.lane.is_broken
+    check_cache(side.cache)
+    side.cache.assume(PodInfo(web(1)[0]), "n0")
+    check_cache(side.cache)
 
 
 def test_terms_that_appear_keep_pods_away_and_vanish_with_their_pods(lanes: TwoLanes) -> None:
