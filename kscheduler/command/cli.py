@@ -193,9 +193,8 @@ def validate(options: ValidateOptions) -> int:
 
     document = read_document(options.file)
     if document.get("kind") == ROUTING:
-        routing = routing_of(
-            document, options.file
-        )  # that `planB` names a profile is checked when the scheduler starts
+        # That `planB` names a profile is checked when the scheduler starts.
+        routing = routing_of(document, options.file)
         print(f"{options.file}: valid, rules: {', '.join(rule.name for rule in routing.rules)}")
         return 0
     guests = GuestPlugins()

@@ -185,9 +185,9 @@ class CompiledLane:
 
         The result is empty if the first pod needs the general lane.
 
-        Pods whose classes have terms (spreading, pod affinity) are placed together with each other alone: those before
-        them must be assumed first, since terms read more of them than the columns hold. If this raises, columns and
-        indexes may count pods that are not placed: the caller must have them recounted.
+        One call places either pods without terms (spreading, pod affinity), or pods with them: terms read more of the
+        pods on nodes than the columns hold, so pods without terms must be assumed before pods with terms are placed. If
+        this raises, columns and indexes may count pods that are not placed: the caller must have them recounted.
         """
         started = self._stopwatch()
         # 1. Find their classes, up to the first pod that the core cannot decide.
@@ -206,7 +206,7 @@ class CompiledLane:
             rows, feasible = array("i"), array("i")
             while alone is not None and self._place_alone(alone, rows, feasible):
                 run.append(alone.pod_class)
-                alone = self._next_alone(pods, rows, alone)
+                alone = self._next_joined(pods, rows, alone)
         if not rows:
             if pods:
                 self._report_none(pods[0], self._stopwatch() - started)
@@ -388,7 +388,7 @@ class CompiledLane:
         feasible.append(1)
         return True
 
-    def _next_alone(self, pods: Sequence[PodInfo], rows: Sequence[int], placed: CompiledClass) -> CompiledClass | None:
+    def _next_joined(self, pods: Sequence[PodInfo], rows: Sequence[int], placed: CompiledClass) -> CompiledClass | None:
         """Return the class of the pod behind those placed on `rows`, the last of them of the class `placed`.
 
         It is None if that pod has no terms, or if the pods before it must be assumed first, since more depends on them

@@ -118,8 +118,8 @@ class _ClassEvents:
         self._requeue = requeue
 
     def on_add(self, each: DeviceClass) -> None:
-        # Whoever asks for devices names a class: from now on there may be selectors. The first class is mostly there
-        # when a scheduler starts; if not, tens of milliseconds are better lost here than in the decision about a pod.
+        # Each request for devices names a DeviceClass, so none has a selector to compile before the first class. That
+        # is mostly there when a scheduler starts; if not, tens of milliseconds are better lost here than in a decision.
         load_compiler()
         self._devices.set_class(each)
         self._requeue(EventResource.DEVICE_CLASS, None, each)

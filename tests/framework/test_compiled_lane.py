@@ -240,11 +240,11 @@ def test_a_fault_behind_pods_that_were_counted_ahead_leaves_no_trace_of_them(
     assert placed_by_lane(side, web(2)) == 2
 
     def fail_behind(*given: Any) -> None:
-        CompiledLane._next_alone(side.lane, *given)
+        CompiledLane._next_joined(side.lane, *given)
         raise RuntimeError("a bug")
 
     with monkeypatch.context() as patched:
-        patched.setattr(side.lane, "_next_alone", fail_behind)
+        patched.setattr(side.lane, "_next_joined", fail_behind)
         assert not side.lane.place_unless_broken([PodInfo(pod) for pod in web(2)], side.cache.recount)
     assert side.lane.is_broken
     check_cache(side.cache)
