@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kscheduler.client.informer import PAGE_SIZE
-from perf.pod_defaults import tolerations
+from perf.pod_defaults import spec_defaults, tolerations
 
 PENDING = 1_000
 WORKLOADS = 400  # distinct pod templates
@@ -139,16 +139,8 @@ def real_pod(number: int, node: str) -> dict[str, Any]:
                 }
                 for container in (app, "proxy")
             ],
-            "restartPolicy": "Always",
-            "terminationGracePeriodSeconds": 30,
-            "dnsPolicy": "ClusterFirst",
             "serviceAccountName": app,
-            "securityContext": {},
-            "schedulerName": "default-scheduler",
-            "tolerations": tolerations(),
-            "priority": 0,
-            "enableServiceLinks": True,
-            "preemptionPolicy": "PreemptLowerPriority",
+            **spec_defaults(),
         },
         "status": {"phase": "Pending", "qosClass": "Burstable"},
     }

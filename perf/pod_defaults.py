@@ -11,3 +11,18 @@ def tolerations() -> list[dict[str, Any]]:
         {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
         for key in ("not-ready", "unreachable")
     ]
+
+
+def spec_defaults() -> dict[str, Any]:
+    """Return what a pod's spec holds besides volumes, containers and the ServiceAccount."""
+    return {
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 30,
+        "dnsPolicy": "ClusterFirst",
+        "securityContext": {},
+        "schedulerName": "default-scheduler",
+        "tolerations": tolerations(),
+        "priority": 0,
+        "enableServiceLinks": True,
+        "preemptionPolicy": "PreemptLowerPriority",
+    }

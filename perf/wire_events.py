@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from perf.pod_defaults import tolerations
+from perf.pod_defaults import spec_defaults
 
 Object = dict[str, Any]
 
@@ -68,17 +68,9 @@ def _pod(number: int, version: int, spec: Object, status: Object, managers: int)
                 {"name": "kube-api-access-x7k2p", "projected": {"sources": _TOKEN_SOURCES, "defaultMode": 420}}
             ],
             "containers": [_container("web"), _container("proxy")],
-            "restartPolicy": "Always",
-            "terminationGracePeriodSeconds": 30,
-            "dnsPolicy": "ClusterFirst",
             "serviceAccountName": "default",
             "serviceAccount": "default",
-            "securityContext": {},
-            "schedulerName": "default-scheduler",
-            "tolerations": tolerations(),
-            "priority": 0,
-            "enableServiceLinks": True,
-            "preemptionPolicy": "PreemptLowerPriority",
+            **spec_defaults(),
             **spec,
         },
         "status": {"qosClass": "Burstable", **status},
