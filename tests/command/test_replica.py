@@ -59,6 +59,14 @@ class World:
         self.latency = latency
         self.processes: list[Process] = []
 
+    async def leader_and_standby(self) -> tuple[Process, Process]:
+        """Start replica a, which leads after a second, and b beside it, which has its lists after another one."""
+        leader = self.start("a")
+        await asyncio.sleep(1)
+        standby = self.start("b")
+        await asyncio.sleep(1)
+        return leader, standby
+
     def start(
         self,
         identity: str,
@@ -355,10 +363,7 @@ def test_a_kind_that_is_not_served_or_may_not_be_read_does_not_delay_a_new_leade
 ) -> None:
     async def scenario(world: World) -> None:
         world.nodes(4)
-        leader = world.start("a")
-        await asyncio.sleep(1)
-        standby = world.start("b")
-        await asyncio.sleep(1)
+        leader, standby = await world.leader_and_standby()
         standby.client.faults.add(FaultKind.CUT, Verb.DELIVER, resource="services", count=1)
         standby.client.faults.add(refusal, {Verb.LIST, Verb.WATCH}, resource="services")
         world.cluster.create_object(Service(ObjectMeta(name="web", namespace="default")))
@@ -376,10 +381,7 @@ def test_a_kind_that_is_not_served_or_may_not_be_read_does_not_delay_a_new_leade
 def test_a_standby_whose_watches_of_pods_are_frozen_does_not_lead_before_one_works(signals: Signals) -> None:
     async def scenario(world: World) -> None:
         world.pods(16)
-        leader = world.start("a")
-        await asyncio.sleep(1)
-        standby = world.start("b")
-        await asyncio.sleep(1)
+        leader, standby = await world.leader_and_standby()
         standby.client.faults.add(FaultKind.SILENT, Verb.DELIVER, resource="pods", delay_s=3600.0)
         world.cluster.create_node(make_node("full").capacity(cpu="800m", memory="32Gi").obj())
         await world.until(lambda: world.pending == 8)
@@ -423,10 +425,7 @@ def test_a_standby_that_has_seen_as_much_as_the_last_leader_leads_at_once_howeve
 def test_a_standby_that_has_seen_less_than_the_last_leader_does_not_lead_before_it_has(signals: Signals) -> None:
     async def scenario(world: World) -> None:
         world.pods(16)
-        leader = world.start("a")
-        await asyncio.sleep(1)
-        standby = world.start("b")
-        await asyncio.sleep(1)
+        leader, standby = await world.leader_and_standby()
         standby.client.faults.add(FaultKind.SILENT, Verb.DELIVER, resource="pods", delay_s=3600.0)
         standby.client.faults.add(FaultKind.SERVER_ERROR, Verb.LIST, resource="pods")
         world.cluster.create_node(make_node("full").capacity(cpu="800m", memory="32Gi").obj())
